@@ -1,0 +1,324 @@
+"""Decides a model: for every definition its classes or alias, members, defaults, docs, and the tables beside them.
+
+Owns: the way from the dialect and the hand-kept tables to the model. Does not know: how published schemas are written,
+or how a model is printed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, cast
+
+from .dialect import Node, UnknownIdiomError
+from .facts import Branch, Facts
+from .ledger import Ledger
+from .load import Source, Tables
+from .model import Alias, Member, Method, Model, Struct, Union
+from .naming import Names, check_attributes, constant, pascal, snake
+from .normalise import normalise
+
+BOUNDS = {"minimum": "ge", "maximum": "le", "minLength": "min_length"}
+PYTHON = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
+
+
+def build(source: Source, tables: Tables) -> Model:
+    """Decide the model of one schema. Raises `UnknownIdiomError`, and `ModelError` if the tables do not fit it."""
+    ledger = Ledger(source, tables)
+    schema = normalise(ledger.edited())
+    names = Names(schema, ledger)
+    facts = Facts(source, schema, names)
+    model = Model(source.version, source.sha256)
+    types = _Types(model, schema.defs, ledger, names, facts)
+    for place, node in schema.defs.items():
+        types.add(place, node)
+    _add_methods(model, schema.methods, ledger, names, facts)
+    model.unstable = sorted({*facts.unstable(), *(method.name for method in model.methods if not method.stable)})
+    model.names |= names.places()
+    model.warnings = ledger.close(model.names, {place for place in schema.dropped if "/" not in place})
+    return model
+
+
+class _Types:
+    """Adds the classes, aliases and unions of each definition to a model."""
+
+    def __init__(self, model: Model, defs: dict[str, Node], ledger: Ledger, names: Names, facts: Facts) -> None:
+        self.model = model
+        self.defs = defs
+        self.ledger = ledger
+        self.names = names
+        self.facts = facts
+
+    def add(self, place: str, node: Node) -> None:
+        """Add one definition."""
+        if "variants" in node:
+            self._add_union(place, node)
+        elif "properties" in node:
+            self._add_structs(place, node)
+        else:
+            self._add_alias(place, node)
+
+    # -- unions --
+
+    def _add_union(self, place: str, node: Node) -> None:
+        name, tag = self.names.body[place], node["tag"]
+        variants = {value: self.names.variant[place, value] for value in node["variants"]}
+        rest = tuple(self.names.body[target] for target in node["rest"])
+        fallback = self.names.body[node["fallback"]] if node["fallback"] else ""
+        self.model.unions.append(Union(name, tag, variants, node["open"], fallback, rest))
+        tagged = list(variants.values())
+        if len(tagged) < 2:  # a lone tagged class would accept a missing tag
+            guard = Struct(f"_{name}Guard", f"{place}/guard", (_NEVER,), tag_field=tag, tag="\0", union=name)
+            self.model.structs.append(guard)
+            tagged.append(guard.name)
+        seen = [*variants.values(), *rest, *(["UnknownVariant"] if node["open"] else [])]
+        lines = [f"Told apart by `{tag}`" + ("; any other tag becomes an `UnknownVariant`." if node["open"] else ".")]
+        for value, cls in variants.items():
+            lines.append(f"- `{value}`: `{cls}`. {self.ledger.doc('variants', f'{place}/{value}')}".rstrip())
+        self.model.aliases.append(
+            Alias(
+                name=name,
+                hint={"anyOf": [_ref(cls) for cls in tagged]},
+                typing=" | ".join(dict.fromkeys(seen)),
+                doc=(self.ledger.doc("definitions", place), self.facts.line(place), *lines),
+                marked=True,
+            )
+        )
+
+    # -- objects --
+
+    def _add_structs(self, place: str, node: Node) -> None:
+        """The class of an object, and one for each tag it goes under."""
+        body = self.names.body[place]
+        members = tuple(self._member(place, wire, child, node) for wire, child in node["properties"].items())
+        check_attributes(f"/$defs/{place}", [member.attr for member in members])
+        branches = self.names.branches.get(place, [])
+        own = next((branch for branch in branches if self.names.variant[branch] == body), None)
+        rule = self.model.meta_rules.get(body, "") or ("members" if any(m.patch for m in members) else "")
+        states = [
+            line for child in node["properties"].values() for line in self._value_docs(child) if not child["open"]
+        ]
+        exclusive = node.get("exclusive")
+        when = node.get("when")
+        self.model.structs.append(
+            Struct(
+                name=body,
+                place=place,
+                members=members,
+                keeps_unknown=node.get("extra", False),
+                exclusive=(exclusive["one"], tuple(map(snake, exclusive["of"]))) if exclusive else None,
+                when=(snake(when["tag"]), {v: list(map(snake, w)) for v, w in when["values"].items()})
+                if when
+                else None,
+                doc=(self._doc(place), self.facts.line(place, own, rule), *states),
+                **self._tagging(own),
+            )
+        )
+        others = [branch for branch in branches if branch != own]
+        for branch in others:
+            self.model.structs.append(
+                Struct(
+                    name=self.names.variant[branch],
+                    place="/".join(branch),
+                    base=body,
+                    doc=(self._doc("/".join(branch)), self.facts.line(place, branch, rule)),
+                    **self._tagging(branch),
+                )
+            )
+        if "state" in node:
+            for name in [body, *(self.names.variant[branch] for branch in others)]:
+                self.model.states[name] = node["state"]
+            doc = f"A `{body}`, or an `UnknownVariant` where `{node['state']}` has a value that is not listed."
+            self.model.aliases.append(
+                Alias(self.names.reference(place), _ref(body), f"{body} | UnknownVariant", doc=(doc,), marked=True)
+            )
+
+    def _tagging(self, branch: Branch | None) -> dict[str, Any]:
+        if branch is None:
+            return {}
+        union, value = branch
+        return {"tag_field": self.defs[union]["tag"], "tag": value, "union": self.names.body[union]}
+
+    def _doc(self, place: str) -> str:
+        union, _, value = place.partition("/")
+        if value == "other":
+            return f"What an unknown `{union}` must still have: checked, never handed out."
+        return self.ledger.doc("variants", place) if value else self.ledger.doc("definitions", place)
+
+    def _value_docs(self, node: Node) -> list[str]:
+        """A line for each value of an enum that was the tag of a union."""
+        if "of" not in node:
+            return []
+        return [f"- `{value}`: {self.ledger.doc('variants', node['of'] + '/' + value)}" for value in node["enum"]]
+
+    # -- members --
+
+    def _member(self, place: str, wire: str, child: Node, owner: Node) -> Member:
+        pointer = child.get("at", f"/$defs/{place}/properties/{wire}")
+        origin = re.sub(r"/(?:anyOf|oneOf)/\d+\.", ".", pointer.removeprefix("/$defs/").replace("/properties/", "."))
+        required = wire in owner["required"]
+        how = _REQUIRED if required else self._absence(place, wire, child, origin, pointer)
+        return Member(
+            wire=wire,
+            attr=snake(wire),
+            hint=self._hint(child, pointer, wire),
+            required=required,
+            flags=tuple(child.get("flags", ())),
+            doc="" if place.endswith("/other") else self.ledger.doc("fields", origin, needed=False),
+            **how,
+        )
+
+    def _absence(self, place: str, wire: str, child: Node, origin: str, pointer: str) -> dict[str, Any]:
+        """What stands for an optional member that is not there, and whether that is told apart from null."""
+        if child.get("presence"):
+            return _UNSET
+        if "default" in child:
+            return {"default": self._default(child, pointer)}
+        if wire == "_meta":
+            rule = self.ledger.meta_rule(place, pointer)
+            if rule:
+                self.model.meta_rules[self.names.body[place]] = rule
+            return _UNSET if rule == "patch" else _NONE
+        patch = self.ledger.patch(origin, pointer)
+        if patch is not None:
+            return {**_UNSET, "patch": True, "reset": str(patch.get("reset", ""))}
+        if not set(child) - {"flags", "at"}:  # any JSON, null included
+            return _UNSET
+        if child.get("nullable"):
+            definition, _, name = origin.partition(".")
+            plain = place.endswith("/other") or self.ledger.is_plain(definition, name, pointer)
+            return _NONE if plain else _UNSET
+        return {"array": {"default": "[]"}, "object": {"default": "{}"}}.get(child.get("type", ""), _UNSET)
+
+    def _default(self, child: Node, pointer: str) -> str:
+        """A default that the schema gives, as Python text (H27)."""
+        value: Any = child["default"]
+        if isinstance(value, dict) and "properties" in self.defs.get(child.get("$ref", ""), {}):
+            name = self.names.reference(child["$ref"])
+            members = self.defs[child["$ref"]]["properties"]
+            implied = {key: member["default"] for key, member in members.items() if "default" in member}
+            if implied | cast("Node", value) == implied:
+                return f"field(default_factory=lambda: {name}())"
+            return f"field(default_factory=lambda: convert({value!r}, {name}))"
+        if isinstance(value, bool | int | float | str) or value in ([], {}):
+            return repr(cast("object", value))
+        raise UnknownIdiomError(pointer, f"default {value!r}", "a scalar, or an object of a type with members")
+
+    # -- types --
+
+    def _hint(self, node: Node, pointer: str, wire: str = "") -> Node:
+        """The plain schema of a type, with Python names for definitions."""
+        if node.get("nullable"):
+            inner = self._hint({key: value for key, value in node.items() if key != "nullable"}, pointer, wire)
+            if "type" in inner and "enum" not in inner:  # `anyOf` would give the bounds inside a name of their own
+                return {**inner, "type": [inner["type"], "null"]}
+            return {"anyOf": [*inner.get("anyOf", [inner]), {"type": "null"}]}
+        if "choice" in node:
+            raise UnknownIdiomError(pointer, "alternatives in a member", "alternatives in a definition of their own")
+        if "$ref" in node:
+            return _ref(self.names.reference(node["$ref"]))
+        if "scalars" in node:
+            plain = [{key: value for key, value in child.items() if key not in BOUNDS} for child in node["scalars"]]
+            return {"anyOf": [self._hint(child, pointer) for child in plain]}
+        if "enum" in node:
+            if node["open"]:
+                return self._open_enum(node, wire)
+            return {"type": node["type"], "enum": node["enum"]}
+        kind = node.get("type")
+        if kind == "array":
+            bounds = {"minItems": node["minItems"]} if "minItems" in node else {}
+            return {"type": "array", "items": self._hint(node["items"], pointer), **bounds}
+        if kind == "object":
+            return {"type": "object", "additionalProperties": self._hint(node["additionalProperties"], pointer) or True}
+        return {key: node[key] for key in ("type", *BOUNDS) if key in node}
+
+    def _open_enum(self, node: Node, wire: str) -> Node:
+        """An open set of strings that stands in a member gets a name of its own (StopReason)."""
+        name = pascal(wire)
+        if all(alias.name != name for alias in self.model.aliases) and name not in self.names.body.values():
+            self.model.aliases.append(self._enum(name, node, self.ledger.doc("definitions", name, needed=False), ""))
+            self.model.names[f"{wire} of {node.get('of', '')}"] = name
+        return _ref(name)
+
+    def _enum(self, name: str, node: Node, doc: str, facts: str) -> Alias:
+        values, base = node["enum"], PYTHON[node["type"]]
+        if not node["open"]:
+            return Alias(name, {"type": node["type"], "enum": values}, doc=(doc, facts))
+        titled = {node["titles"].get(str(value)): value for value in values if node["type"] == "integer"}
+        self.model.codes |= {re.sub(r"\W+", "_", title).upper(): value for title, value in titled.items() if title}
+        hint: Node = {key: node[key] for key in ("type", *BOUNDS) if key in node}
+        note = "Open: unknown values pass and come back unchanged."
+        typing = f"Literal[{', '.join(map(repr, values))}] | {base}"
+        return Alias(name, hint, typing, doc=(doc, facts, note, *self._value_docs(node)))
+
+    def _add_alias(self, place: str, node: Node) -> None:
+        """A definition that is no class: a name for a scalar, an enum, alternatives, another definition, any JSON."""
+        name, pointer = self.names.body[place], f"/$defs/{place}"
+        doc, facts = self.ledger.doc("definitions", place), self.facts.line(place)
+        if "enum" in node:
+            self.model.aliases.append(self._enum(name, node, doc, facts))
+        elif "choice" in node:
+            hints = tuple(self._hint(child, pointer) for child in node["choice"])
+            self.model.choices[name] = hints
+            typing = " | ".join(_typing(hint) for hint in hints)
+            self.model.aliases.append(Alias(name, hints[0], typing, doc=(doc, facts), marked=True))
+        else:
+            self.model.aliases.append(Alias(name, self._hint(node, pointer), doc=(doc, facts), bounded=_bounded(node)))
+
+
+def _add_methods(model: Model, bound: dict[str, tuple[str, str]], ledger: Ledger, names: Names, facts: Facts) -> None:
+    """The methods, each (name, side, kind) once, with the definitions of its params and result."""
+    table: dict[tuple[str, str, str], dict[str, str]] = {}
+    for place, (method, side) in bound.items():
+        kind = "notification" if place.endswith("Notification") else "request"
+        for one in ("agent", "client") if side == "both" else (side,):
+            table.setdefault((method, one, kind), {})["result" if place.endswith("Response") else "params"] = place
+    for (method, side, kind), places in sorted(table.items()):
+        if "params" not in places or (kind == "request") != ("result" in places):
+            raise UnknownIdiomError(
+                "/$defs", f"{method} ({side}, {kind}) with {places}", "params, and a result of a request"
+            )
+        same = {(other, how) for name, other, how in table if name == method}
+        model.methods.append(
+            Method(
+                name=method,
+                side=side,
+                kind=kind,
+                params=names.body[places["params"]],
+                result=names.body[places["result"]] if kind == "request" else "None",
+                constant=constant(method, side, kind, same),
+                stable=not facts.is_unstable(places["params"]),
+                gate=ledger.entry("gates", f"{method} {side}") or "",
+                doc=ledger.doc("definitions", places["params"], needed=False),
+            )
+        )
+
+
+_REQUIRED: dict[str, Any] = {}
+_NONE: dict[str, Any] = {"default": "None"}
+_UNSET: dict[str, Any] = {"default": "UNSET", "may_be_unset": True}
+_NEVER = Member("never", "never", {"type": "integer", "minimum": 1, "maximum": 0}, required=True)
+
+
+def _ref(name: str) -> Node:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _typing(hint: Node) -> str:
+    """The annotation that type checkers see for an alternative."""
+    if "$ref" in hint:
+        return str(hint["$ref"]).removeprefix("#/$defs/")
+    return f"Sequence[{_typing(hint['items'])}]"
+
+
+def _bounded(node: Node) -> str:
+    """A union of scalars of which some have bounds, as Python text; else nothing."""
+    parts: list[str] = []
+    for child in node.get("scalars", []):
+        bounds = ", ".join(f"{BOUNDS[key]}={child[key]}" for key in BOUNDS if key in child)
+        name = PYTHON.get(child.get("type"), "")
+        if not name:
+            return ""
+        parts.append(f"Annotated[{name}, Meta({bounds})]" if bounds else name)
+    if not any("Meta" in part for part in parts):
+        return ""
+    return " | ".join([*parts, *(["None"] if node.get("nullable") else [])])

@@ -1,0 +1,153 @@
+"""The small dialect between a published schema and the model: what it may say, and how to walk it.
+
+Owns: the grammar of the dialect, the check that a schema keeps to it, walking, and the error for what does not fit.
+Does not know: how published schemas are rewritten into it, or what is made of it.
+
+A *type* is one of
+
+    {"$ref": NAME}                                   another definition
+    {"type": "string" | "integer" | "number" | "boolean", "minimum", "maximum", "minLength", "format"}
+    {"type": "array", "items": TYPE, "minItems"}     {"type": "object", "additionalProperties": TYPE}
+    {"scalars": [TYPE, ...]}                         {"choice": [TYPE, ...]}, of which the first that fits is taken
+    {"type", "enum": [...], "open", "titles"}        constants; "of" names the union whose tag they were
+    {}                                               any JSON
+
+with "nullable": true where null is allowed. A *definition* is a type, or an object, or a tagged union:
+
+    {"properties": {NAME: TYPE + "flags", "default", "presence", "at"}, "required": [...],
+     "extra": unknown members are kept,              "exclusive": members that decide between alternatives,
+     "when": members that a value of the tag needs,  "state": the tag of the union that was flattened into it}
+    {"tag", "variants": {VALUE: NAME}, "open", "fallback": NAME | None, "rest": [NAME, ...], "shared": {...}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+Node = dict[str, Any]
+SCALARS = ("string", "integer", "number", "boolean")
+
+
+class UnknownIdiomError(Exception):
+    """The schema says something in a way that no pass knows; nothing is generated from a guess."""
+
+    def __init__(self, pointer: str, found: str, expected: str) -> None:
+        self.pointer, self.found, self.expected = pointer, found, expected
+        self.definition = pointer.split("/")[2] if pointer.count("/") > 1 else ""
+        super().__init__(f"{pointer}: found {found}; expected {expected}")
+
+
+@dataclass
+class Schema:
+    """One schema on its way through the passes."""
+
+    root: Node
+    defs: dict[str, Node]
+    methods: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    """Definition -> (method, side), from `x-method` and `x-side`."""
+    dropped: dict[str, str] = field(default_factory=dict[str, str])
+    """Definition -> why nothing is left of it: an envelope, or merged into what it belongs to."""
+
+    def is_used(self, name: str) -> bool:
+        """Whether a type or a union refers to a definition."""
+        for definition in self.defs.values():
+            targets = [
+                *definition.get("variants", {}).values(),
+                *definition.get("rest", []),
+                definition.get("fallback"),
+            ]
+            if name in targets or any(node.get("$ref") == name for _, node in walk(definition)):
+                return True
+        return False
+
+    def drop_unused(self, name: str, why: str) -> None:
+        """Forget a definition whose members went elsewhere, unless something still refers to it."""
+        if name in self.defs and not self.is_used(name):
+            del self.defs[name]
+            self.dropped[name] = why
+
+
+def walk(node: Node, pointer: str = "") -> Iterator[tuple[str, Node]]:
+    """Every schema in a schema, inner ones first; by position, since members may be named like keywords (H14)."""
+    for name, child in node.get("properties", {}).items():
+        yield from walk(child, f"{pointer}/properties/{name}")
+    for key in ("items", "additionalProperties", "not"):
+        if isinstance(node.get(key), dict):
+            yield from walk(node[key], f"{pointer}/{key}")
+    for key in ("anyOf", "oneOf", "allOf", "scalars", "choice"):
+        for index, child in enumerate(node.get(key, [])):
+            yield from walk(child, f"{pointer}/{key}/{index}")
+    yield pointer, node
+
+
+def everywhere(schema: Schema) -> Iterator[tuple[str, Node]]:
+    """Every schema of every definition, with its pointer."""
+    for name, definition in schema.defs.items():
+        yield from walk(definition, f"/$defs/{name}")
+
+
+def alternatives(node: Node) -> list[Node]:
+    """The branches of `anyOf` or `oneOf`."""
+    return node.get("anyOf") or node.get("oneOf") or []
+
+
+def refs(node: Node) -> Iterator[str]:
+    """The definitions that a type refers to, not looking into members."""
+    if "$ref" in node:
+        yield node["$ref"]
+    for key in ("items", "additionalProperties"):
+        if isinstance(node.get(key), dict):
+            yield from refs(node[key])
+    for key in ("scalars", "choice"):
+        for child in node.get(key, []):
+            yield from refs(child)
+
+
+# --- the grammar, checked ---------------------------------------------------------------------------------------------
+
+_ANNOTATIONS = {"contentEncoding", "pattern", "format"}  # of strings: never checked on receipt (H30, H31)
+_BOUNDS = {"minimum", "maximum", "minLength", "minItems", "bits"}
+_ENUM = {"enum", "open", "titles", "of"}
+_SHAPE = {"$ref", "type", "items", "additionalProperties", "scalars", "choice", "nullable", "title"}
+_TYPE = _SHAPE | _ANNOTATIONS | _BOUNDS | _ENUM
+_MEMBER = _TYPE | {"flags", "default", "presence", "at"}
+_OBJECT = {"properties", "required", "extra", "exclusive", "when", "state", "title"}
+_UNION = {"tag", "variants", "open", "fallback", "rest", "shared"}
+
+
+def check(pointer: str, node: Node) -> None:
+    """Raise `UnknownIdiomError` where a definition does not keep to the dialect."""
+    if "variants" in node:
+        known = _UNION
+    elif "properties" in node:
+        known = _OBJECT
+        for name, child in node["properties"].items():
+            _check_type(f"{pointer}/properties/{name}", child, _MEMBER)
+        missing = set(node["required"]) - set(node["properties"])
+        if missing:
+            raise UnknownIdiomError(pointer, f"required {sorted(missing)}", "members that are defined")
+    else:
+        _check_type(pointer, node, _TYPE)
+        return
+    if set(node) - known:
+        raise UnknownIdiomError(pointer, f"{sorted(set(node) - known)}", f"{sorted(known)}")
+
+
+def _check_type(pointer: str, node: Node, known: set[str]) -> None:
+    if set(node) - known:
+        raise UnknownIdiomError(pointer, f"{sorted(set(node) - known)}", f"a type of {sorted(known)}")
+    kind = node.get("type")
+    if kind not in (None, *SCALARS, "array", "object") or (
+        "enum" in node and node["enum"] != list(dict.fromkeys(node["enum"]))
+    ):
+        raise UnknownIdiomError(pointer, f"type {kind!r}", "a scalar, an array, a map, or each constant once")
+    for key in ("items", "additionalProperties"):
+        if key in node:
+            _check_type(f"{pointer}/{key}", node[key], _TYPE)
+    if kind == "array" and "items" not in node:
+        raise UnknownIdiomError(pointer, "an array without items", "the type of its items")
+    for key in ("scalars", "choice"):
+        for index, child in enumerate(node.get(key, [])):
+            _check_type(f"{pointer}/{key}/{index}", child, _TYPE)

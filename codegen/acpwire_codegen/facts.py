@@ -1,0 +1,97 @@
+"""What docstrings state mechanically: wire name, direction, method, stability, patch rule and page.
+
+Owns: those sentences, and what counts as draft only. Does not know: our own docs, or how docstrings are printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .dialect import Node, Schema, alternatives, refs
+from .load import Prose, Source
+from .naming import Names, snake
+
+TO = {"agent": "client to agent", "client": "agent to client", "proxy": "to the proxy", "protocol": "both ways"}
+BACK = {"agent": "agent to client", "client": "client to agent", "proxy": "from the proxy", "protocol": "both ways"}
+Branch = tuple[str, str]
+"""(union, tag)"""
+
+
+class Facts:
+    """What is known of each definition beside its shape."""
+
+    def __init__(self, source: Source, schema: Schema, names: Names) -> None:
+        self._source = source
+        self._schema = schema
+        self._names = names
+        self._carried = {
+            union
+            for place, (_, side) in schema.methods.items()
+            if side == "client" and place.endswith("Notification")
+            for child in schema.defs[place].get("properties", {}).values()
+            for union in refs(child)
+        }
+
+    def line(self, place: str, branch: Branch | None = None, patches: str = "") -> str:
+        """The sentences about a definition, or about its use as a branch; `patches` is its `_meta` rule, if any."""
+        said = [self._wire(branch), self._method(place), self._rule(branch, patches)]
+        if self._source.prose and ("/" not in place or branch):
+            said.append("Draft only." if self.is_unstable(place, branch) else "Stable.")
+        page = self._prose(place).page or (self._prose(branch[0]).page if branch else "")
+        said.append(f"Page: {page}." if page else "")
+        return " ".join(filter(None, said))
+
+    def _wire(self, branch: Branch | None) -> str:
+        if branch is None:
+            return ""
+        union, value = branch
+        return f"Wire: `{self._schema.defs[union]['tag']}: {value}` of `{self._names.body[union]}`."
+
+    def _method(self, place: str) -> str:
+        if place not in self._schema.methods:
+            return ""
+        method, side = self._schema.methods[place]
+        if place.endswith("Response"):
+            return f"Result of `{method}`, {BACK.get(side, 'both ways')}."
+        return f"Params of `{method}`, {TO.get(side, 'both ways')}."
+
+    def _rule(self, branch: Branch | None, patches: str) -> str:
+        if patches == "chunk":
+            return "Appends; `meta` belongs to this chunk alone."
+        if patches == "patch":
+            return "Patches: unset keeps, None clears, a value replaces; `meta` patches by key."
+        if patches:
+            return "Replaces, but what is UNSET stays and what is None is cleared."
+        if branch and branch[0] in self._carried:
+            return "Replaces what was reported before, or reports an event."
+        return ""
+
+    def _prose(self, place: str) -> Prose:
+        return self._source.prose.get(f"/$defs/{place}", Prose(""))
+
+    def is_unstable(self, place: str, branch: Branch | None = None) -> bool:
+        """Whether only the draft has a definition, or its use as a branch."""
+        return "UNSTABLE" in self._prose(place).markers or (branch is not None and self._unstable_branch(branch))
+
+    def _unstable_branch(self, branch: Branch) -> bool:
+        union, value = branch
+        node: Node = self._source.document["$defs"].get(union, {})
+        tag = self._schema.defs[union]["tag"]
+        for index, child in enumerate(alternatives(node)):
+            if child.get("properties", {}).get(tag, {}).get("const") == value:
+                return "UNSTABLE" in self._prose(f"{union}/{'anyOf' if 'anyOf' in node else 'oneOf'}/{index}").markers
+        return False
+
+    def unstable(self) -> Iterator[str]:
+        """The names of classes and `Class.attribute` that only the draft has."""
+        for place, name in self._names.body.items():
+            if self.is_unstable(place):
+                yield name
+        for branch, name in self._names.variant.items():
+            if self.is_unstable(self._schema.defs[branch[0]]["variants"][branch[1]], branch):
+                yield name
+        for place, node in self._schema.defs.items():
+            for wire, child in node.get("properties", {}).items():
+                prose = self._source.prose.get(child.get("at", ""))
+                if prose and "UNSTABLE" in prose.markers:
+                    yield f"{self._names.body[place]}.{snake(wire)}"

@@ -1,0 +1,127 @@
+"""Python names: of attributes, classes, aliases and method constants.
+
+Owns: how a name is made and the promise that none means two things. Does not know: types, docs, or printing.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+
+from .dialect import Schema, UnknownIdiomError, refs
+from .ledger import Ledger
+
+RESERVED = {
+    *("Annotated", "Any", "ClassVar", "Literal", "Mapping", "Sequence", "TYPE_CHECKING", "TypeAlias"),
+    *("Meta", "UNSET", "UnsetType", "convert", "field"),
+    *("OpenObject", "UnknownVariant", "WireStruct", "at_least_one", "exactly_one", "required_with"),
+}
+"""What types.py imports; a definition of that name needs another one, from overrides.toml."""
+
+
+def snake(name: str) -> str:
+    """`sessionId` -> `session_id`; `_meta` -> `meta`; keywords get a trailing underscore."""
+    name = name.lstrip("_$")
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    attr = re.sub(r"\W", "_", words).lower()
+    return attr + "_" if keyword.iskeyword(attr) else attr
+
+
+def pascal(text: str) -> str:
+    """`user_message_chunk` -> `UserMessageChunk`."""
+    return "".join(part[:1].upper() + part[1:] for part in re.split(r"[^A-Za-z0-9]+", text))
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[A-Z][a-z0-9]*|[a-z0-9]+", name)
+
+
+def check_attributes(pointer: str, attrs: list[str]) -> None:
+    """Refuse names that a class cannot have, or that would hide a type its annotations use."""
+    hidden = {"str", "int", "float", "bool"} | RESERVED | {"tag", "never"}
+    bad = {attr for attr in attrs if attrs.count(attr) > 1 or attr in hidden or not attr.isidentifier()}
+    if bad:
+        raise UnknownIdiomError(pointer, f"members called {sorted(bad)}", "names that a class can have, each once")
+
+
+class Names:
+    """The name of every class and alias of one schema.
+
+    `body` is definition -> name of its class where it stands without a tag (or of its alias); `variant` is
+    (union, tag) -> name of the class. They are the same class where a definition is used as one branch alone.
+    """
+
+    def __init__(self, schema: Schema, ledger: Ledger) -> None:
+        self._defs = schema.defs
+        self._ledger = ledger
+        self.branches: dict[str, list[tuple[str, str]]] = {}
+        self.body: dict[str, str] = {}
+        self.variant: dict[tuple[str, str], str] = {}
+        direct: set[str] = set(schema.methods)
+        for place, node in schema.defs.items():
+            for value, target in node.get("variants", {}).items():
+                self.branches.setdefault(target, []).append((place, value))
+            direct.update(node.get("rest", []))
+            for child in [node, *node.get("properties", {}).values()]:
+                direct.update(refs(child))
+        for place, node in schema.defs.items():
+            branches = self.branches.get(place, [])
+            if len(branches) > 1 or (branches and (place in direct or "state" in node)):
+                self._split(place, branches)
+            else:
+                self.body[place] = self._given(place, _automatic(place))
+                self.variant |= dict.fromkeys(branches, self.body[place])
+        names = [*self.body.values(), *set(self.variant.values()) - set(self.body.values())]
+        taken = RESERVED | set(dir(builtins))
+        clash = {name for name in names if names.count(name) > 1 or name in taken or not name.isidentifier()}
+        if clash:
+            raise UnknownIdiomError(
+                "/$defs", f"names that collide: {sorted(clash)}", "others, in overrides.toml [names]"
+            )
+
+    def _split(self, place: str, branches: list[tuple[str, str]]) -> None:
+        """A body under several tags, or with a tag and without, is one class without, one for each (H23, H24)."""
+        for union, value in branches:
+            repeats = len(branches) > 1 and _words(pascal(value))[-1] != _words(place)[-1]
+            automatic = pascal(value) + (pascal(union) if repeats else "")
+            self.variant[union, value] = self._given(f"{union}/{value}", automatic)
+        if place in {self.variant[branch] for branch in branches}:
+            self.body[place] = self._given(f"{place}/body", re.sub("Update$", "", place) + "Fields")
+        else:
+            self.body[place] = self._given(place, place)
+
+    def _given(self, place: str, automatic: str) -> str:
+        """The automatic name, unless overrides.toml gives another for it."""
+        entry = self._ledger.entry("names", place)
+        if entry is None:
+            return automatic
+        if entry["expected"] != automatic:
+            self._ledger.trouble(
+                f"overrides.toml: names.{place} is stale: it expects {entry['expected']}, the name is {automatic}"
+            )
+        return str(entry["name"])
+
+    def reference(self, place: str) -> str:
+        """The name by which other types refer to a definition."""
+        return f"Any{self.body[place]}" if "state" in self._defs[place] else self.body[place]
+
+    def places(self) -> dict[str, str]:
+        """Place in the schema -> name, for comparing two pins."""
+        return {**self.body, **{f"{union}/{value}": name for (union, value), name in self.variant.items()}}
+
+
+def _automatic(place: str) -> str:
+    """The name of a definition, or of a branch that holds its members itself."""
+    union, _, value = place.partition("/")
+    if not value:
+        return place
+    return f"_{union}Other" if value == "other" else pascal(value) + union
+
+
+def constant(method: str, side: str, kind: str, others: set[tuple[str, str]]) -> str:
+    """`session/prompt` -> `SESSION_PROMPT`; one name on two sides or of two kinds says which (H29)."""
+    name = re.sub(r"\W+", "_", method).strip("_").upper()
+    if len(others) == 1:
+        return name
+    return f"{name}_{side.upper()}" if len({other for other, _ in others}) > 1 else f"{name}_{kind.upper()}"

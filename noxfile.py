@@ -1,0 +1,82 @@
+"""The project's tasks. `nox` runs the checks; `nox -s NAME` runs one of the others.
+
+Every session installs what it needs, so a fresh machine needs Python, nox and (for `pin` alone) npm.
+"""
+
+from __future__ import annotations
+
+import nox
+
+nox.options.sessions = ["check", "lint", "types", "tests"]
+nox.options.default_venv_backend = "venv"
+nox.options.error_on_missing_interpreters = True
+
+PROJECT = nox.project.load_toml("pyproject.toml")
+PYTHON_FILES = ("src", "codegen", "tests", "noxfile.py")
+
+
+def _group(*names: str) -> list[str]:
+    """The requirements of dependency groups."""
+    return nox.project.dependency_groups(PROJECT, *names)
+
+
+def _install(session: nox.Session, *groups: str, extras: str = "cli,codegen") -> None:
+    session.install("-q", "-e", f".[{extras}]", *_group(*groups))
+
+
+@nox.session
+def check(session: nox.Session) -> None:
+    """The generated code is what the pinned schema gives."""
+    _install(session)
+    session.run("acpwire-codegen", "check")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """ruff: rules and format."""
+    session.install("-q", *_group("lint"))
+    session.run("ruff", "check", *PYTHON_FILES)
+    session.run("ruff", "format", "--check", *PYTHON_FILES)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """pyright strict and mypy strict, on everything."""
+    _install(session, "types", "test", "bench")
+    session.run("pyright", "--warnings")
+    session.run("mypy")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """pytest; arguments after `--` are passed on."""
+    _install(session, "test", "types")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def generate(session: nox.Session) -> None:
+    """Write the generated package anew from the pinned schema."""
+    _install(session)
+    session.run("acpwire-codegen", "generate", *session.posargs)
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Regenerate, compare with what is committed, decode recorded traffic."""
+    _install(session, "bench")
+    session.run("python", "-m", "tests.demo", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure side by side with other decoders; prints medians and ratios."""
+    _install(session, "bench")
+    session.run("python", "-m", "tests.bench", *session.posargs)
+
+
+@nox.session
+def ablate(session: nox.Session) -> None:
+    """Switch off each rule of the generator, one at a time, and see that a test fails."""
+    _install(session, "test", "types")
+    session.run("python", "-m", "tests.ablate", *session.posargs)

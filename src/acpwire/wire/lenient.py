@@ -1,0 +1,345 @@
+"""The second look: decodes a value whose strict decode failed, by the flags that the schema gives its members.
+
+Owns: the propagation rule (requirements C1: a fault is absorbed by the nearest flagged member or skipping array that
+encloses it), open unions, and alternatives without a tag; all of it driven by generated tables, with no code for any
+one type.
+Does not know: JSON-RPC, lines, or which types there are.
+
+A plan is built for a type on first need, from its annotations and the tables, and works on one level of JSON at a
+time: each member is decoded strictly, and only what fails is looked into.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar, overload
+
+import msgspec
+
+from .errors import DecodeError
+from .values import UnknownVariant, WireStruct, decode_hook
+
+T = TypeVar("T")
+Buffer = bytes | bytearray | memoryview | msgspec.Raw
+Plan = Callable[[Buffer], Any]
+
+ERROR = 1
+"""`x-deserialize-default-on-error`: a member that does not decode is as good as left out."""
+NULL = 2
+"""`x-deserialize-default-on-null`: null is an empty array."""
+SKIP = 4
+"""`x-deserialize-skip-invalid-items`: items that do not decode are left out."""
+ALTERNATIVE = 8
+"""One of several members of which one must fit; the others may not."""
+
+
+class TaggedUnion(NamedTuple):
+    """How the variants of a union are told apart."""
+
+    tag: str
+    variants: Mapping[str, type[WireStruct]]
+    open: bool
+    other: type[WireStruct] | None = None
+    """What a value with an unknown tag must still have."""
+    rest: Sequence[type[WireStruct]] = ()
+    """Alternatives without a tag, tried in order."""
+
+
+class Tables(NamedTuple):
+    """Everything that annotations cannot say about a generated package; names are those of its aliases."""
+
+    unions: Mapping[str, TaggedUnion]
+    choices: Mapping[str, Sequence[Any]]
+    """Alternatives without any tag: the first that decodes is taken."""
+    states: Mapping[type[WireStruct], str]
+    """Classes whose closed `Literal` member stands for an open union: an unknown value makes the whole unknown."""
+    flags: Mapping[type[WireStruct], Mapping[str, int]]
+    """Class -> JSON name of a member -> its flags; what a base class says holds for its subclasses."""
+
+
+class Decoding:
+    """Decodes values of one generated package: strictly, and where that fails leniently."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._strict: dict[Any, msgspec.json.Decoder[Any]] = {}
+        self._plans: dict[Any, Plan] = {}
+
+    @overload
+    def decode(self, tp: type[T], raw: Buffer) -> T: ...
+    @overload
+    def decode(self, tp: Any, raw: Buffer) -> Any: ...
+    def decode(self, tp: Any, raw: Buffer) -> Any:
+        """Decode one JSON value as `tp`, a generated class or alias. Raises `DecodeError` with the path."""
+        try:
+            return self.strict(tp).decode(raw)
+        except msgspec.ValidationError:
+            pass
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise fault_of(error) from None
+        try:
+            return self._plan(tp)(raw)
+        except DecodeError as fault:
+            raise DecodeError(fault.message, f"${fault.path}") from None
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise fault_of(error) from None
+
+    def strict(self, tp: Any) -> msgspec.json.Decoder[Any]:
+        """The decoder that takes no second look."""
+        decoder = self._strict.get(tp)
+        if decoder is None:
+            decoder = self._strict[tp] = msgspec.json.Decoder(tp, dec_hook=decode_hook)
+        return decoder
+
+    # -- plans --
+
+    def _look(self, tp: Any) -> Plan:
+        """Strictly first, then by plan."""
+        strict, plan = self.strict(tp).decode, self._plan(tp)
+
+        def look(raw: Buffer) -> Any:
+            try:
+                return strict(raw)
+            except msgspec.ValidationError:
+                return plan(raw)
+
+        return look
+
+    def _plan(self, tp: Any) -> Plan:
+        plan = self._plans.get(tp)
+        if plan is None:
+            plan = self._plans[tp] = self._build(tp, 0)
+        return plan
+
+    def _build(self, tp: Any, flags: int) -> Plan:
+        """The plan of a type; `flags` are those of the member it stands in (only `SKIP` matters inside)."""
+        for mark in getattr(tp, "__metadata__", ()):
+            if mark in self._tables.unions:
+                return self._union(self._tables.unions[mark])
+            if mark in self._tables.choices:
+                return self._choice([self._look(option) for option in self._tables.choices[mark]])
+        inner = typing.get_args(tp)[0] if hasattr(tp, "__metadata__") else tp
+        if isinstance(inner, type) and issubclass(inner, WireStruct):
+            return self._state(inner) if inner in self._tables.states else self._object(inner)
+        origin, args = typing.get_origin(inner), typing.get_args(inner)
+        if origin in (typing.Union, types.UnionType):
+            options = [option for option in args if option not in (types.NoneType, msgspec.UnsetType)]
+            if len(options) == 1:
+                return self._build(options[0], flags)
+        elif origin is not None and issubclass(origin, Sequence):
+            return self._array(tp, args[0], bool(flags & SKIP))
+        elif origin is not None and issubclass(origin, Mapping):
+            return self._map(args[1])
+        return self._leaf(tp)
+
+    def _leaf(self, tp: Any) -> Plan:
+        strict = self.strict(tp).decode
+
+        def leaf(raw: Buffer) -> Any:
+            try:
+                return strict(raw)
+            except msgspec.ValidationError as error:
+                fault = fault_of(error)
+                raise _fault(fault.message, fault.path[1:]) from None
+
+        return leaf
+
+    def _object(self, cls: type[WireStruct]) -> Plan:
+        members = {field.encode_name: self._member(cls, field) for field in msgspec.structs.fields(cls)}
+        required = [name for name, (_, _, needed) in members.items() if needed]
+
+        def build(raw: Buffer) -> Any:
+            values: dict[str, Any] = {}
+            held: DecodeError | None = None
+            found = _members(raw)
+            for name, child in found.items():
+                if name not in members:
+                    continue
+                attr, look, _ = members[name]
+                try:
+                    value = look(child)
+                except DecodeError as fault:
+                    fault = _fault(fault.message, f".{name}{fault.path}")
+                    if not self._flags(cls, name) & ALTERNATIVE:
+                        raise fault from None
+                    held = fault
+                    continue
+                if value is not msgspec.UNSET:
+                    values[attr] = value
+            for name in required:
+                if members[name][0] not in values:
+                    raise _fault(f"Object missing required field `{name}`")
+            try:
+                return cls(**values)
+            except ValueError as error:
+                raise held or _fault(str(error)) from None
+
+        return build
+
+    def _member(self, cls: type[WireStruct], field: msgspec.structs.FieldInfo) -> tuple[str, Plan, bool]:
+        """(attribute, how to read it, whether it must be there); a plan gives UNSET for what is left out."""
+        flags = self._flags(cls, field.encode_name)
+        tp = _without_unset(field.type)
+        strict = self.strict(tp).decode
+        plan: Plan | None = None
+
+        def look(raw: Buffer) -> Any:
+            nonlocal plan
+            try:
+                return strict(raw)
+            except msgspec.ValidationError:
+                pass
+            if flags & NULL and bytes(raw) == b"null":
+                return []
+            if plan is None:
+                plan = self._build(tp, flags)
+            try:
+                return plan(raw)
+            except DecodeError:
+                if flags & ERROR:
+                    return [] if field.required else msgspec.UNSET
+                raise
+
+        return field.name, look, field.required
+
+    def _flags(self, cls: type, name: str) -> int:
+        for base in cls.__mro__:
+            found = self._tables.flags.get(base, {}).get(name)
+            if found is not None:
+                return found
+        return 0
+
+    def _state(self, cls: type[WireStruct]) -> Plan:
+        name = self._tables.states[cls]
+        known = next(typing.get_args(f.type) for f in msgspec.structs.fields(cls) if f.encode_name == name)
+        build = self._object(cls)
+
+        def state(raw: Buffer) -> Any:
+            value = _text(_members(raw), name)
+            if value is not None and value not in known:
+                return UnknownVariant(getattr(cls, "tag", value), bytes(raw))
+            return build(raw)
+
+        return state
+
+    def _union(self, union: TaggedUnion) -> Plan:
+        plans = {value: self._build(cls, 0) for value, cls in union.variants.items()}
+        other = self._build(union.other, 0) if union.other else None
+        rest = self._choice([self._look(cls) for cls in union.rest]) if union.rest else None
+
+        def choose(raw: Buffer) -> Any:
+            found = _members(raw)
+            if rest is not None and (union.tag not in found or not union.open):
+                value = _text(found, union.tag) if union.tag in found else None
+                return plans[value](raw) if value in plans else rest(raw)
+            value = _text(found, union.tag)
+            if value is None:
+                missing = f"Object missing required field `{union.tag}`"
+                raise _fault(missing) if union.tag not in found else _fault("Expected `str`", f".{union.tag}")
+            if value in plans:
+                return plans[value](raw)
+            if not union.open:
+                raise _fault("Invalid value", f".{union.tag}")
+            if other is not None:
+                other(raw)
+            return UnknownVariant(value, bytes(raw))
+
+        return choose
+
+    def _choice(self, options: Sequence[Plan]) -> Plan:
+        def choose(raw: Buffer) -> Any:
+            first: DecodeError | None = None
+            for option in options:
+                try:
+                    return option(raw)
+                except DecodeError as fault:
+                    first = first or fault
+            raise first or _fault("Invalid value")
+
+        return choose
+
+    def _array(self, tp: Any, item: Any, skip: bool) -> Plan:
+        look: Plan | None = None
+        least = next((m.min_length for m in getattr(tp, "__metadata__", ()) if isinstance(m, msgspec.Meta)), None) or 0
+
+        def build(raw: Buffer) -> Any:
+            nonlocal look
+            look = look or self._look(item)
+            try:
+                parts = _ITEMS.decode(raw)
+            except msgspec.ValidationError:
+                raise _fault("Expected `array`") from None
+            if len(parts) < least:
+                raise _fault(f"Expected `array` of length >= {least}")
+            values: list[Any] = []
+            for index, part in enumerate(parts):
+                try:
+                    values.append(look(part))
+                except DecodeError as fault:
+                    if not skip:
+                        raise _fault(fault.message, f"[{index}]{fault.path}") from None
+            return values
+
+        return build
+
+    def _map(self, item: Any) -> Plan:
+        look: Plan | None = None
+
+        def build(raw: Buffer) -> Any:
+            nonlocal look
+            look = look or self._look(item)
+            values: dict[str, Any] = {}
+            for key, part in _members(raw).items():
+                try:
+                    values[key] = look(part)
+                except DecodeError as fault:
+                    raise _fault(fault.message, f"[...]{fault.path}") from None
+            return values
+
+        return build
+
+
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_TEXT = msgspec.json.Decoder(str)
+_VALUE = re.compile(r"^(Invalid (?:enum )?value) .*", re.DOTALL)
+
+
+def _fault(message: str, path: str = "") -> DecodeError:
+    """A fault on its way up: its path starts where the plan that raised it does."""
+    return DecodeError(message, path)
+
+
+def _members(raw: Buffer) -> dict[str, msgspec.Raw]:
+    """The members of an object, each still JSON; of equal names the last counts."""
+    try:
+        return _MEMBERS.decode(raw)
+    except msgspec.ValidationError:
+        raise _fault("Expected `object`") from None
+
+
+def _text(found: Mapping[str, msgspec.Raw], name: str) -> str | None:
+    """A member that is a string, or None."""
+    try:
+        return _TEXT.decode(found[name])
+    except (KeyError, msgspec.ValidationError):
+        return None
+
+
+def _without_unset(tp: Any) -> Any:
+    """A member's type without the mark that it may be absent."""
+    if typing.get_origin(tp) in (typing.Union, types.UnionType):
+        options = tuple(option for option in typing.get_args(tp) if option is not msgspec.UnsetType)
+        return typing.Union[options]  # noqa: UP007  # made of a tuple, which `|` cannot
+    return tp
+
+
+def fault_of(error: Exception) -> DecodeError:
+    """msgspec's error as ours: message and path apart, and no value in the message."""
+    if isinstance(error, RecursionError):
+        return DecodeError("Nested too deep")
+    message, _, path = str(error).partition(" - at `")
+    return DecodeError(_VALUE.sub(r"\1", message), path.rstrip("`") or "$")

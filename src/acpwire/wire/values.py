@@ -1,0 +1,134 @@
+"""What generated types are made of: the Struct base, and the two kinds of value that keep what they do not understand.
+
+Owns: `WireStruct`, `UnknownVariant`, `OpenObject`, and the two hooks that msgspec needs for them.
+Does not know: JSON-RPC, lines, or any generated type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, cast
+
+import msgspec
+
+from .errors import EncodeError
+
+Hook = Callable[[type, Any], Any]
+
+
+def wire_name(attr: str) -> str:
+    """The JSON name of an attribute: `session_id` -> `sessionId`, `meta` -> `_meta`."""
+    if attr == "meta":
+        return "_meta"
+    head, *tail = attr.rstrip("_").split("_")
+    return head + "".join(map(str.capitalize, tail))
+
+
+class WireStruct(
+    msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, repr_omit_defaults=True, rename=wire_name
+):
+    """The base of every generated class.
+
+    Immutable, compared by value, built by keyword. Members that have their default are left out of the JSON and of
+    `repr`. Not tracked by the garbage collector: nothing decoded can form a cycle, but one that you build yourself
+    through a list or a `meta` mapping is never freed.
+    """
+
+
+class UnknownVariant:
+    """A value of an open union whose tag this version does not know (EX-03).
+
+    `tag` is the value that told it apart, `raw` the JSON exactly as it came, `data` the same parsed on first use.
+    Encoding it gives `raw` again, byte for byte (line breaks inside become spaces). Equal when tag and bytes are.
+    """
+
+    __slots__ = ("_data", "raw", "tag")
+    __match_args__ = ("tag", "raw")
+
+    tag: str
+    raw: bytes
+
+    def __init__(self, tag: str, raw: bytes) -> None:
+        self.tag = tag
+        self.raw = bytes(raw)
+
+    @property
+    def data(self) -> Any:
+        """The JSON value, as plain Python objects. Raises `msgspec.DecodeError` if `raw` is no JSON."""
+        try:
+            return self._data
+        except AttributeError:
+            self._data: Any = msgspec.json.decode(self.raw)
+            return self._data
+
+    def __repr__(self) -> str:
+        shown = self.raw if len(self.raw) <= 100 else self.raw[:97] + b"..."
+        return f"UnknownVariant(tag={self.tag!r}, raw={shown!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, UnknownVariant):
+            return NotImplemented
+        return self.tag == other.tag and self.raw == other.raw
+
+    def __hash__(self) -> int:
+        return hash((self.tag, self.raw))
+
+    def __reduce__(self) -> tuple[type[UnknownVariant], tuple[str, bytes]]:
+        return UnknownVariant, (self.tag, self.raw)
+
+
+class OpenObject(dict[str, Any]):
+    """A JSON object with some members that are known and typed, and any others, all of them kept (H22).
+
+    It is a dict of the JSON names; the generated subclass reads the known members as attributes. Known members are
+    checked when it is decoded; `fields` names the class that they must fit.
+    """
+
+    fields: ClassVar[type[WireStruct]]
+
+    def put(self, members: Mapping[str, Any]) -> None:
+        """Take members, less those that are UNSET."""
+        self.update({name: value for name, value in members.items() if value is not msgspec.UNSET})
+
+
+def decode_hook(kind: type, value: Any) -> Any:
+    """msgspec's `dec_hook`: builds the types that are no Structs."""
+    if issubclass(kind, OpenObject) and isinstance(value, dict):
+        msgspec.convert(value, kind.fields)
+        made = kind.__new__(kind)
+        made.update(cast("dict[str, Any]", value))
+        return made
+    raise ValueError("Object has a member that must be absent")  # the only other such type is UnsetType
+
+
+def encode_hook(value: Any) -> Any:
+    """msgspec's `enc_hook`: an unknown variant goes out as it came."""
+    if isinstance(value, UnknownVariant):
+        return msgspec.Raw(value.raw.translate(_ONE_LINE))
+    raise EncodeError(f"{type(value).__name__} has no JSON form; build the message from the generated types")
+
+
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
+
+
+def exactly_one(value: msgspec.Struct, *attrs: str) -> None:
+    """Refuse a value unless exactly one of these members is there; null counts as there (EL-04, H21)."""
+    if sum(getattr(value, attr) is not msgspec.UNSET for attr in attrs) != 1:
+        raise ValueError(f"Object must have exactly one of {_listed(attrs)}")
+
+
+def at_least_one(value: msgspec.Struct, *attrs: str) -> None:
+    """Refuse a value that has none of these members (H22)."""
+    if all(getattr(value, attr) is msgspec.UNSET for attr in attrs):
+        raise ValueError(f"Object must have {_listed(attrs)}")
+
+
+def required_with(value: msgspec.Struct, tag: str, needs: dict[str, tuple[str, ...]]) -> None:
+    """Refuse a flat union whose tag requires members that are missing."""
+    for attr in needs.get(getattr(value, tag), ()):
+        if getattr(value, attr) in (None, msgspec.UNSET):
+            raise ValueError(f"Object missing required field `{wire_name(attr)}`")
+
+
+def _listed(attrs: tuple[str, ...]) -> str:
+    return " or ".join(f"`{wire_name(attr)}`" for attr in attrs)
