@@ -69,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     command.set_defaults(run=_generate)
 
     command = commands.add_parser("check", help="tell whether the committed package is what would be generated")
+    command.add_argument("--upstream", type=Path, help="an upstream schema with prose: are our docs our own words?")
     command.set_defaults(run=_check)
     return parser
 
@@ -126,10 +127,12 @@ def _generate(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check(_: argparse.Namespace) -> int:
+def _check(arguments: argparse.Namespace) -> int:
     out = _package_directory()
     source = _source(None)
     tables = load.read_tables(load.schema_directory())
+    if arguments.upstream is not None:
+        _own_words(tables, load.read_schema(arguments.upstream).texts)
     files = render.render(build(source, tables), PACKAGE)
     committed = {path.name: path.read_text("utf-8") for path in sorted(out.glob("*")) if path.is_file()}
     stale = [name for name in sorted({*files, *committed}) if files.get(name) != committed.get(name)]

@@ -163,6 +163,7 @@ class _Types:
             hint=self._hint(child, pointer, wire),
             required=required,
             flags=tuple(child.get("flags", ())),
+            is_base64=child.get("contentEncoding") == "base64" and required,
             doc="" if place.endswith("/other") else self.ledger.doc("fields", origin, needed=False),
             **how,
         )

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -146,8 +146,8 @@ def split_prose(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str
     def strip(value: Any, pointer: str, named: bool) -> Any:
         """`named`: the keys are names of members or definitions, not keywords (H14)."""
         if isinstance(value, list):
-            items: list[Any] = value
-            return [strip(item, f"{pointer}/{index}", False) for index, item in enumerate(items)]
+            items = enumerate(cast("Iterable[Any]", value))
+            return [strip(item, f"{pointer}/{index}", False) for index, item in items]
         if not isinstance(value, dict):
             return value
         kept: dict[str, Any] = {}

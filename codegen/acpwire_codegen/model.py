@@ -30,6 +30,8 @@ class Member:
     """Whether leaving it out keeps what the receiver has, and null clears it."""
     reset: str = ""
     """What null resets a patch to, where that is a value."""
+    is_base64: bool = False
+    """Whether it is bytes in base64, which stay text and have an accessor (H30)."""
 
 
 @dataclass(frozen=True)

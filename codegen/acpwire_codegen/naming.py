@@ -15,7 +15,7 @@ from .ledger import Ledger
 RESERVED = {
     *("Annotated", "Any", "ClassVar", "Literal", "Mapping", "Sequence", "TYPE_CHECKING", "TypeAlias"),
     *("Meta", "UNSET", "UnsetType", "convert", "field"),
-    *("OpenObject", "UnknownVariant", "WireStruct", "at_least_one", "exactly_one", "required_with"),
+    *("OpenObject", "UnknownVariant", "WireStruct", "at_least_one", "decode_base64", "exactly_one", "required_with"),
 }
 """What types.py imports; a definition of that name needs another one, from overrides.toml."""
 

@@ -167,6 +167,7 @@ _IMPORTS = {
     "UnknownVariant": "acpwire.wire.values.UnknownVariant",
     "UnsetType": "msgspec.UnsetType",
     "at_least_one(": "acpwire.wire.values.at_least_one",
+    "decode_base64(": "acpwire.wire.values.decode_base64",
     "convert(": "msgspec.convert",
     "exactly_one(": "acpwire.wire.values.exactly_one",
     "field(": "msgspec.field",
@@ -188,6 +189,8 @@ def _types(model: Model, package: str) -> str:
     printed = json.dumps([extra, "TYPE_CHECKING" if any(alias.typing for alias in model.aliases) else ""])
     if any(struct.tag for struct in model.structs):
         printed += "ClassVar[Literal["
+    if any(member.is_base64 for struct in model.structs for member in struct.members):
+        printed += "decode_base64("
     if any(struct.keeps_unknown for struct in model.structs):
         printed += "OpenObject ClassVar["
     if any(alias.typing and alias.marked for alias in model.aliases):
@@ -258,6 +261,7 @@ def _struct_data(struct: Struct) -> dict[str, Any]:
             for member in struct.members
         },
         "check": _check(struct),
+        "base64": [member.attr for member in struct.members if member.is_base64],
         "keeps_unknown": struct.keeps_unknown,
     }
 

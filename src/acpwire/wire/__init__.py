@@ -1,12 +1,14 @@
 """Bytes to typed messages and back: no state, no I/O, msgspec alone. This is what a vendored copy consists of.
 
-    values      what generated types are made of
-    lenient     the second look at what did not decode strictly
-    frames      lines, JSON-RPC messages, methods
     errors      DecodeError, EncodeError
+    values      what generated types are made of
+    surrogates  lone halves of characters, which JSON lets pass and msgspec does not
+    lenient     the second look at what did not decode strictly
+    lines       cutting a stream into lines, scanning a line
+    frames      JSON-RPC messages, methods, reading and writing a line
     v2          generated from the pinned draft
 
-Imports go down this list never, up it only: `v2` from all, `frames` from `lenient`, `lenient` from `values`.
+A module imports only from those above it.
 """
 
 from .errors import DecodeError, EncodeError
@@ -21,6 +23,7 @@ from .frames import (
     Response,
     encode,
 )
+from .lines import LineBuffer, OversizedLine, Route, route
 from .values import OpenObject, UnknownVariant
 
 __all__ = [
@@ -28,13 +31,17 @@ __all__ = [
     "EncodeError",
     "ErrorObject",
     "ErrorResponse",
+    "LineBuffer",
     "Malformed",
     "Message",
     "Method",
     "Notification",
     "OpenObject",
+    "OversizedLine",
     "Request",
     "Response",
+    "Route",
     "UnknownVariant",
     "encode",
+    "route",
 ]

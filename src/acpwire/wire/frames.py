@@ -11,12 +11,14 @@ table of methods. Only what fails there is decoded leniently.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeAlias, cast
 
 import msgspec
 
+from . import surrogates
 from .errors import DecodeError, EncodeError
 from .lenient import Buffer, Decoding, fault_of
+from .lines import OversizedLine
 from .values import encode_hook
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ class Notification(_Message, Generic[P], frozen=True, kw_only=True, tag_field="j
 
     method: str
     params: P
-    _no_id: msgspec.UnsetType = msgspec.field(name="id", default=msgspec.UNSET)
+    _no_id: Literal["\0"] | msgspec.UnsetType = msgspec.field(name="id", default=msgspec.UNSET)
 
 
 class Request(_Message, Generic[P], frozen=True, kw_only=True, tag_field="jsonrpc", tag="2.0"):
@@ -173,45 +175,37 @@ def _or_empty(raw: Buffer) -> Buffer:
 Methods: TypeAlias = Mapping[tuple[str, Side, Kind], Method[Any, Any]]
 
 
-class _Envelope(msgspec.Struct, gc=False):
-    """A message whose members are still JSON, so that a bad one spoils no other."""
+class _Envelope(msgspec.Struct, gc=False, tag_field="jsonrpc", tag="2.0"):
+    """A message of the right shape, its params and result still JSON."""
 
-    jsonrpc: msgspec.Raw = EMPTY
-    id: msgspec.Raw = EMPTY
-    method: msgspec.Raw = EMPTY
+    id: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | str | msgspec.UnsetType = msgspec.UNSET
+    method: str | msgspec.UnsetType = msgspec.UNSET
     params: msgspec.Raw = EMPTY
     result: msgspec.Raw = EMPTY
-    error: msgspec.Raw = EMPTY
+    error: ErrorObject | msgspec.UnsetType = msgspec.UNSET
 
 
 class _Guard(msgspec.Struct, tag_field="jsonrpc", tag="\0"):
     """Beside a lone message class, so that a missing `jsonrpc` is refused; nothing ever is one."""
 
-    never: Literal["\0"]
+    never: Annotated[int, msgspec.Meta(ge=1, le=0)]
 
 
-_envelope = msgspec.json.Decoder(_Envelope)
-_id = msgspec.json.Decoder(int | str)
-_text = msgspec.json.Decoder(str)
-_error = msgspec.json.Decoder(ErrorObject)
-_INT64 = 2**63
+_read_envelope = msgspec.json.Decoder(_Envelope | _Guard).decode
+_read_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def line_decoder(
     decoding: Decoding, methods: Methods, receiver: Side, fast: Method[Any, Any] | None
 ) -> Callable[[bytes], Message]:
-    """A function that reads one line, without its LF, as the `receiver` gets it. It never raises.
+    """A function that reads one line as the `receiver` gets it, and never raises.
 
-    `fast` is the notification that is worth a decoder of its own.
+    `fast` is the notification that is worth a pass of its own.
     """
-    sides: tuple[Side, ...] = (receiver, "protocol", "proxy")
-
-    def look(line: bytes) -> Message:
-        return _slow(line, methods, sides)
-
+    reader = _Reader(methods, receiver)
+    slow = reader.read
     if fast is None:
-        look.__doc__ = line_decoder.__doc__
-        return look
+        return slow
     generic: Any = Notification
     one_pass = decoding.strict(generic[fast.params] | _Guard).decode
     name = fast.name
@@ -220,12 +214,108 @@ def line_decoder(
         try:
             message: Notification[Any] = one_pass(line)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            return _slow(line, methods, sides)
+            return slow(line)
         if message.method == name and (line.isascii() or _is_utf8(line)):
             return message
-        return _slow(line, methods, sides)
+        return slow(line)
 
     return decode
+
+
+class _Reader:
+    """The second way to read a line: its envelope, then the params by the table of methods."""
+
+    def __init__(self, methods: Methods, receiver: Side) -> None:
+        self._methods: dict[tuple[str, bool], Method[Any, Any]] = {}
+        sides: tuple[Side, ...] = (receiver, "protocol", "proxy")
+        for side in sides:
+            for (name, other, kind), method in methods.items():
+                if other == side:
+                    self._methods.setdefault((name, kind == "request"), method)
+
+    def read(self, line: bytes) -> Message:
+        """Read a line; whatever is wrong with it is said by a `Malformed`."""
+        try:
+            envelope = cast("_Envelope", _read_envelope(line))  # the guard is never decoded
+        except msgspec.ValidationError:
+            return self._wrong(line)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            return self._no_json(line, error)
+        if not line.isascii() and not _is_utf8(line):
+            return Malformed(line, PARSE_ERROR, message="Invalid UTF-8")
+        request_id = envelope.id
+        if envelope.method is not msgspec.UNSET:
+            params, method = envelope.params, envelope.method
+            known = self._methods.get((method, request_id is not msgspec.UNSET))
+            if known is not None:
+                try:
+                    params = known.decode_params(params)
+                except DecodeError as fault:
+                    code, who = (None, None) if request_id is msgspec.UNSET else (INVALID_PARAMS, request_id)
+                    return Malformed(line, code, who, method, f"$.params{fault.path[1:]}", fault.message)
+            if request_id is msgspec.UNSET:
+                return Notification(method=method, params=params)
+            return Request(id=request_id, method=method, params=params)
+        if request_id is not msgspec.UNSET and (envelope.result is EMPTY) != (envelope.error is msgspec.UNSET):
+            if envelope.error is msgspec.UNSET:
+                return Response(id=request_id, result=envelope.result)
+            return ErrorResponse(id=request_id, error=envelope.error)
+        return self._wrong(line)
+
+    def _no_json(self, line: bytes, error: Exception) -> Message:
+        """What is no JSON for msgspec: it may be one with lone surrogates, or behind a byte order mark."""
+        if isinstance(line, OversizedLine):
+            return Malformed(
+                line, PARSE_ERROR, message=f"{line.size} bytes, over the limit of {line.limit} bytes a line"
+            )
+        if line.startswith(_BOM):
+            message = self.read(line[len(_BOM) :])
+        elif not _is_utf8(line):
+            return Malformed(line, PARSE_ERROR, message="Invalid UTF-8")
+        elif hidden := surrogates.hide(line):
+            message = hidden.restore(self.read(hidden.text))
+        else:
+            return Malformed(line, PARSE_ERROR, message=fault_of(error).message)
+        return msgspec.structs.replace(message, line=line) if isinstance(message, Malformed) else message
+
+    def _wrong(self, line: bytes) -> Message:
+        """A JSON value that is no message: say why, and under which id to answer, if at all (W-EN, W-RS)."""
+        if not _is_utf8(line):
+            return Malformed(line, PARSE_ERROR, message="Invalid UTF-8")
+        try:
+            members: dict[str, msgspec.Raw] = _read_members(line)
+        except msgspec.ValidationError:
+            return Malformed(line, INVALID_REQUEST, message="Expected `object`")
+        method = _or_none(str, members.get("method"))
+        request_id = _or_none(int | str, members.get("id"))
+        if isinstance(request_id, int) and not -(2**63) <= request_id < 2**63:
+            request_id = None
+        is_response = "method" not in members
+        if is_response and "result" not in members and "error" not in members:
+            return Malformed(line, INVALID_REQUEST, message="Neither request, notification nor response")
+        code = None if is_response or "id" not in members else INVALID_REQUEST
+
+        def wrong(path: str, message: str) -> Malformed:
+            return Malformed(line, code, request_id, method, path, message)
+
+        nobody = is_response and "error" in members and bytes(members.get("id", EMPTY)) == b"null"
+        if request_id is None and ("id" in members or is_response) and not nobody:
+            return wrong("$.id", "Expected a string or an int64")
+        if _or_none(str, members.get("jsonrpc")) != "2.0":
+            return wrong("$.jsonrpc", 'Expected "2.0"')
+        if not is_response:
+            return wrong("$.method", "Expected `str`")
+        if "result" in members and "error" in members:
+            return wrong("$", "Both a result and an error")
+        try:
+            return ErrorResponse(id=request_id, error=_read_error(members["error"]))
+        except msgspec.ValidationError as error:
+            fault = fault_of(error)
+            return wrong(f"$.error{fault.path[1:]}", fault.message)
+
+
+_BOM = b"\xef\xbb\xbf"
+_read_error = msgspec.json.Decoder(ErrorObject).decode
 
 
 def _is_utf8(line: bytes) -> bool:
@@ -237,82 +327,11 @@ def _is_utf8(line: bytes) -> bool:
     return True
 
 
-def _slow(line: bytes, methods: Methods, sides: tuple[Side, ...]) -> Message:
-    """Envelope, then params by table, then the second look."""
-    if line.startswith(b"\xef\xbb\xbf"):
-        line = line[3:]
-    if not _is_utf8(line):
-        return Malformed(line, PARSE_ERROR, message="Invalid UTF-8")
+def _or_none(tp: Any, raw: msgspec.Raw | None) -> Any:
     try:
-        envelope = _envelope.decode(line)
+        return None if raw is None else msgspec.json.decode(raw, type=tp)
     except msgspec.ValidationError:
-        return Malformed(line, INVALID_REQUEST, message="Expected a JSON object")
-    except (msgspec.DecodeError, RecursionError) as error:
-        return Malformed(line, PARSE_ERROR, message=fault_of(error).message)
-    method, request_id = _read(_text, envelope.method), _read_id(envelope.id)
-    if envelope.method is EMPTY:
-        if envelope.result is not EMPTY or envelope.error is not EMPTY:
-            return _response(line, envelope, request_id)
-        return Malformed(line, INVALID_REQUEST, message="Neither request, notification nor response")
-    is_request = envelope.id is not EMPTY
-    if is_request and request_id is None:
-        return Malformed(line, INVALID_REQUEST, None, method, "$.id", "Expected a string or an int64")
-    invalid = INVALID_REQUEST if is_request else None
-    if _read(_text, envelope.jsonrpc) != "2.0":
-        return Malformed(line, invalid, request_id, method, "$.jsonrpc", 'Expected "2.0"')
-    if method is None:
-        return Malformed(line, invalid, request_id, None, "$.method", "Expected `str`")
-    kind: Kind = "request" if is_request else "notification"
-    known = next((methods[method, side, kind] for side in sides if (method, side, kind) in methods), None)
-    params: Any = msgspec.Raw(bytes(envelope.params)) if envelope.params is not EMPTY else EMPTY
-    if known is not None:
-        try:
-            params = known.decode_params(envelope.params)
-        except DecodeError as fault:
-            path = f"$.params{fault.path[1:]}"
-            return Malformed(line, INVALID_PARAMS if is_request else None, request_id, method, path, fault.message)
-    if request_id is not None and is_request:
-        return Request(id=request_id, method=method, params=params)
-    return Notification(method=method, params=params)
-
-
-def _response(line: bytes, envelope: _Envelope, request_id: RequestId | None) -> Message:
-    """A response-shaped line is never answered, whatever is wrong with it (ER-08)."""
-
-    def bad(path: str, message: str) -> Malformed:
-        return Malformed(line, None, request_id, None, path, message)
-
-    if _read(_text, envelope.jsonrpc) != "2.0":
-        return bad("$.jsonrpc", 'Expected "2.0"')
-    if envelope.error is EMPTY:
-        if request_id is None:
-            return bad("$.id", "Expected a string or an int64")
-        return Response(id=request_id, result=msgspec.Raw(bytes(envelope.result)))
-    if envelope.result is not EMPTY:
-        return bad("$", "Both a result and an error")
-    if request_id is None and bytes(envelope.id) != b"null":
-        return bad("$.id", "Expected a string, an int64 or null")
-    try:
-        return ErrorResponse(id=request_id, error=_error.decode(envelope.error))
-    except msgspec.ValidationError as error:
-        fault = fault_of(error)
-        return bad(f"$.error{fault.path[1:]}", fault.message)
-
-
-def _read(decoder: msgspec.json.Decoder[str], raw: msgspec.Raw) -> str | None:
-    try:
-        return decoder.decode(raw)
-    except msgspec.DecodeError:
         return None
-
-
-def _read_id(raw: msgspec.Raw) -> RequestId | None:
-    """A request id is a string or an int64; 1.0, true and null are none (H16)."""
-    try:
-        value = _id.decode(raw)
-    except msgspec.DecodeError:
-        return None
-    return None if isinstance(value, int) and not -_INT64 <= value < _INT64 else value
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -321,10 +340,12 @@ _encoder = msgspec.json.Encoder(enc_hook=encode_hook)
 
 
 def encode_value(value: Any) -> bytes:
-    """One JSON value, without a line feed. Raises `EncodeError`."""
+    """One JSON value, without a line feed. A lone surrogate becomes U+FFFD. Raises `EncodeError`."""
     try:
         return _encoder.encode(value)
-    except (TypeError, ValueError, RecursionError, UnicodeEncodeError) as error:
+    except UnicodeEncodeError:
+        return _encoder.encode(surrogates.replace(value))
+    except (TypeError, ValueError, RecursionError) as error:
         raise EncodeError(str(error)) from error
 
 

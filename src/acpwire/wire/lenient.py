@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 
 import msgspec
 
+from . import surrogates
 from .errors import DecodeError
 from .values import UnknownVariant, WireStruct, decode_hook
 
@@ -77,9 +78,15 @@ class Decoding:
         try:
             return self.strict(tp).decode(raw)
         except msgspec.ValidationError:
-            pass
+            return self.look(tp, raw)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            raise fault_of(error) from None
+            hidden = surrogates.hide(bytes(raw))
+            if hidden is None:
+                raise fault_of(error) from None
+            return hidden.restore(self.decode(tp, hidden.text))
+
+    def look(self, tp: Any, raw: Buffer) -> Any:
+        """Take the second look alone, at a value whose strict decode is known to fail. Raises `DecodeError`."""
         try:
             return self._plan(tp)(raw)
         except DecodeError as fault:
@@ -97,8 +104,11 @@ class Decoding:
     # -- plans --
 
     def _look(self, tp: Any) -> Plan:
-        """Strictly first, then by plan."""
-        strict, plan = self.strict(tp).decode, self._plan(tp)
+        """Strictly first, then by plan; a tagged union is chosen by its tag at once."""
+        plan = self._plan(tp)
+        if self._union_of(tp) is not None:
+            return plan
+        strict = self.strict(tp).decode
 
         def look(raw: Buffer) -> Any:
             try:
@@ -108,6 +118,10 @@ class Decoding:
 
         return look
 
+    def _union_of(self, tp: Any) -> TaggedUnion | None:
+        marks = [mark for mark in getattr(tp, "__metadata__", ()) if isinstance(mark, str)]
+        return next((self._tables.unions[mark] for mark in marks if mark in self._tables.unions), None)
+
     def _plan(self, tp: Any) -> Plan:
         plan = self._plans.get(tp)
         if plan is None:
@@ -116,10 +130,11 @@ class Decoding:
 
     def _build(self, tp: Any, flags: int) -> Plan:
         """The plan of a type; `flags` are those of the member it stands in (only `SKIP` matters inside)."""
+        union = self._union_of(tp)
+        if union is not None:
+            return self._union(union)
         for mark in getattr(tp, "__metadata__", ()):
-            if mark in self._tables.unions:
-                return self._union(self._tables.unions[mark])
-            if mark in self._tables.choices:
+            if isinstance(mark, str) and mark in self._tables.choices:
                 return self._choice([self._look(option) for option in self._tables.choices[mark]])
         inner = typing.get_args(tp)[0] if hasattr(tp, "__metadata__") else tp
         if isinstance(inner, type) and issubclass(inner, WireStruct):
@@ -183,20 +198,19 @@ class Decoding:
         """(attribute, how to read it, whether it must be there); a plan gives UNSET for what is left out."""
         flags = self._flags(cls, field.encode_name)
         tp = _without_unset(field.type)
-        strict = self.strict(tp).decode
-        plan: Plan | None = None
+        plan: Plan | None = self._plan(tp) if self._union_of(tp) is not None else None
+        strict = plan or self.strict(tp).decode
 
         def look(raw: Buffer) -> Any:
             nonlocal plan
             try:
                 return strict(raw)
-            except msgspec.ValidationError:
-                pass
-            if flags & NULL and bytes(raw) == b"null":
-                return []
-            if plan is None:
-                plan = self._build(tp, flags)
+            except (msgspec.ValidationError, DecodeError):
+                if flags & NULL and bytes(raw) == b"null":
+                    return []
             try:
+                if plan is None:
+                    plan = self._build(tp, flags)
                 return plan(raw)
             except DecodeError:
                 if flags & ERROR:
@@ -218,34 +232,40 @@ class Decoding:
         build = self._object(cls)
 
         def state(raw: Buffer) -> Any:
-            value = _text(_members(raw), name)
-            if value is not None and value not in known:
-                return UnknownVariant(getattr(cls, "tag", value), bytes(raw))
-            return build(raw)
+            try:
+                value: str = _TEXT.decode(_members(raw)[name])
+            except (KeyError, msgspec.ValidationError):
+                value = known[0]  # `build` says what is wrong with it
+            return build(raw) if value in known else UnknownVariant(getattr(cls, "tag", value), bytes(raw))
 
         return state
 
     def _union(self, union: TaggedUnion) -> Plan:
-        plans = {value: self._build(cls, 0) for value, cls in union.variants.items()}
+        variants = {value: self._look(cls) for value, cls in union.variants.items()}
         other = self._build(union.other, 0) if union.other else None
         rest = self._choice([self._look(cls) for cls in union.rest]) if union.rest else None
+        peeked: Any = msgspec.defstruct("Peeked", [("tag", str, msgspec.field(name=union.tag, default=""))], gc=False)
+        peek = msgspec.json.Decoder(peeked).decode
 
         def choose(raw: Buffer) -> Any:
-            found = _members(raw)
-            if rest is not None and (union.tag not in found or not union.open):
-                value = _text(found, union.tag) if union.tag in found else None
-                return plans[value](raw) if value in plans else rest(raw)
-            value = _text(found, union.tag)
-            if value is None:
-                missing = f"Object missing required field `{union.tag}`"
-                raise _fault(missing) if union.tag not in found else _fault("Expected `str`", f".{union.tag}")
-            if value in plans:
-                return plans[value](raw)
+            try:
+                tag: str = peek(raw).tag
+            except msgspec.ValidationError:
+                _members(raw)  # an object, so the tag is no string
+                raise _fault("Expected `str`", f".{union.tag}") from None
+            variant = variants.get(tag)
+            if variant is not None:
+                return variant(raw)
+            missing = not tag and union.tag not in _members(raw)
+            if rest is not None and (missing or not union.open):
+                return rest(raw)
+            if missing:
+                raise _fault(f"Object missing required field `{union.tag}`")
             if not union.open:
                 raise _fault("Invalid value", f".{union.tag}")
             if other is not None:
                 other(raw)
-            return UnknownVariant(value, bytes(raw))
+            return UnknownVariant(tag, bytes(raw))
 
         return choose
 
@@ -319,14 +339,6 @@ def _members(raw: Buffer) -> dict[str, msgspec.Raw]:
         return _MEMBERS.decode(raw)
     except msgspec.ValidationError:
         raise _fault("Expected `object`") from None
-
-
-def _text(found: Mapping[str, msgspec.Raw], name: str) -> str | None:
-    """A member that is a string, or None."""
-    try:
-        return _TEXT.decode(found[name])
-    except (KeyError, msgspec.ValidationError):
-        return None
 
 
 def _without_unset(tp: Any) -> Any:

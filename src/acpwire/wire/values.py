@@ -6,12 +6,14 @@ Does not know: JSON-RPC, lines, or any generated type.
 
 from __future__ import annotations
 
+import binascii
+import json
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import msgspec
 
-from .errors import EncodeError
+from .errors import DecodeError, EncodeError
 
 Hook = Callable[[type, Any], Any]
 
@@ -54,11 +56,11 @@ class UnknownVariant:
 
     @property
     def data(self) -> Any:
-        """The JSON value, as plain Python objects. Raises `msgspec.DecodeError` if `raw` is no JSON."""
+        """The JSON value, as plain Python objects. Raises `ValueError` if `raw` is no JSON."""
         try:
             return self._data
         except AttributeError:
-            self._data: Any = msgspec.json.decode(self.raw)
+            self._data: Any = json.loads(self.raw)  # unlike msgspec it takes lone surrogates
             return self._data
 
     def __repr__(self) -> str:
@@ -90,14 +92,19 @@ class OpenObject(dict[str, Any]):
         """Take members, less those that are UNSET."""
         self.update({name: value for name, value in members.items() if value is not msgspec.UNSET})
 
+    @classmethod
+    def with_members(cls, members: Mapping[str, Any]) -> Self:
+        """An object of exactly these members, unchecked."""
+        made = cls.__new__(cls)
+        made.update(members)
+        return made
+
 
 def decode_hook(kind: type, value: Any) -> Any:
     """msgspec's `dec_hook`: builds the types that are no Structs."""
     if issubclass(kind, OpenObject) and isinstance(value, dict):
         msgspec.convert(value, kind.fields)
-        made = kind.__new__(kind)
-        made.update(cast("dict[str, Any]", value))
-        return made
+        return kind.with_members(cast("dict[str, Any]", value))
     raise ValueError("Object has a member that must be absent")  # the only other such type is UnsetType
 
 
@@ -109,6 +116,14 @@ def encode_hook(value: Any) -> Any:
 
 
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
+
+
+def decode_base64(text: str, member: str) -> bytes:
+    """The bytes of a base64 text (RFC 4648, TM-07). Raises `DecodeError` naming the member."""
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError as error:
+        raise DecodeError(f"Invalid base64: {error}", f"$.{member}") from None
 
 
 def exactly_one(value: msgspec.Struct, *attrs: str) -> None:

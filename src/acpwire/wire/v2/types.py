@@ -14,7 +14,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
-from acpwire.wire.values import OpenObject, UnknownVariant, WireStruct, at_least_one, exactly_one
+from acpwire.wire.values import (
+    OpenObject,
+    UnknownVariant,
+    WireStruct,
+    at_least_one,
+    decode_base64,
+    exactly_one,
+)
 from msgspec import UNSET, Meta, UnsetType, field
 
 AbsolutePath: TypeAlias = str
@@ -132,6 +139,11 @@ class AudioContent(WireStruct, frozen=True, kw_only=True, tag_field="type", tag=
     mime_type: MediaType
     annotations: Annotations | None = None
     meta: Mapping[str, Any] | None = None
+
+    @property
+    def data_bytes(self) -> bytes:
+        """The bytes that `data` is the base64 of. Raises `DecodeError` if it is none."""
+        return decode_base64(self.data, "data")
 
 
 class AuthAccount(WireStruct, frozen=True, kw_only=True):
@@ -346,6 +358,11 @@ class BlobResourceContents(WireStruct, frozen=True, kw_only=True):
     uri: str
     mime_type: MediaType | None = None
     meta: Mapping[str, Any] | None = None
+
+    @property
+    def blob_bytes(self) -> bytes:
+        """The bytes that `blob` is the base64 of. Raises `DecodeError` if it is none."""
+        return decode_base64(self.blob, "blob")
 
 
 class BooleanPropertySchema(WireStruct, frozen=True, kw_only=True, tag_field="type", tag="boolean"):
@@ -1246,6 +1263,11 @@ class ImageContent(WireStruct, frozen=True, kw_only=True, tag_field="type", tag=
     uri: str | None = None
     annotations: Annotations | None = None
     meta: Mapping[str, Any] | None = None
+
+    @property
+    def data_bytes(self) -> bytes:
+        """The bytes that `data` is the base64 of. Raises `DecodeError` if it is none."""
+        return decode_base64(self.data, "data")
 
 
 class Implementation(WireStruct, frozen=True, kw_only=True):
@@ -2529,7 +2551,9 @@ class SessionMessageChunk(WireStruct, frozen=True, kw_only=True, tag_field="sess
     content: ContentBlock
     meta: Mapping[str, Any] | None = None
     sender_session_id: SessionId | None | UnsetType = UNSET
+    """Omitted or null says nothing new: a sender that is known already stays."""
     recipient_session_id: SessionId | None | UnsetType = UNSET
+    """Omitted or null says nothing new: a recipient that is known already stays."""
 
 
 class SessionNotFoundErrorData(WireStruct, frozen=True, kw_only=True):
@@ -3051,6 +3075,11 @@ class TerminalOutput(WireStruct, frozen=True, kw_only=True):
     """Raw bytes as base64 (RFC 4648), escape sequences included; the complete output, not an increment."""
     meta: Mapping[str, Any] | None = None
 
+    @property
+    def data_bytes(self) -> bytes:
+        """The bytes that `data` is the base64 of. Raises `DecodeError` if it is none."""
+        return decode_base64(self.data, "data")
+
 
 class TerminalOutputChunk(WireStruct, frozen=True, kw_only=True, tag_field="sessionUpdate", tag="terminal_output_chunk"):
     """Bytes to append to a terminal's output; decode each chunk by itself, as it may end inside a character
@@ -3065,6 +3094,11 @@ class TerminalOutputChunk(WireStruct, frozen=True, kw_only=True, tag_field="sess
     data: str
     """Base64 that is complete in itself: decode it, then join the bytes; never join encoded strings."""
     meta: Mapping[str, Any] | None = None
+
+    @property
+    def data_bytes(self) -> bytes:
+        """The bytes that `data` is the base64 of. Raises `DecodeError` if it is none."""
+        return decode_base64(self.data, "data")
 
 
 class TerminalSize(WireStruct, frozen=True, kw_only=True):

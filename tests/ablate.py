@@ -1,0 +1,166 @@
+"""Switches off one rule of the generator at a time and sees that a test notices.
+
+Owns: `nox -s ablate`. A rule is a normalising pass, a flag on one class of members (requirements C2), or a kind of entry
+in overrides.toml. The package is generated without it into a copy of the sources, and the tests of generator and wire
+run against that copy; where not even that works, the rule is needed for sure. Exits with 1 when nothing notices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from acpwire_codegen import load, normalise
+from acpwire_codegen.dialect import Node, Schema
+
+ROOT = Path(__file__).parents[1]
+TESTS = ("tests/codegen", "tests/wire")
+NOTICES_ONLY_ABLATION = "not (current or committed)"
+"""Tests that compare with what is committed would notice anything, and prove nothing."""
+
+
+Member = tuple[str, Node, bool]
+"""(JSON name, its node right after the flags were read, whether it is required)"""
+
+
+def _is_array(node: Node) -> bool:
+    return node.get("type") in ("array", ["array", "null"])
+
+
+def _is_nullable(node: Node) -> bool:
+    return isinstance(node.get("type"), list) or any(branch.get("type") == "null" for branch in node.get("anyOf", []))
+
+
+FLAG_CLASSES: dict[str, tuple[str, Callable[[str, Node, bool], bool]]] = {
+    "meta": ("error", lambda name, node, _: name == "_meta"),
+    "optional": ("error", lambda name, node, _: name != "_meta" and _is_nullable(node) and not _is_array(node)),
+    "null-array": ("null", lambda name, node, required: True),
+    "nullable-array": (
+        "error",
+        lambda name, node, _: _is_array(node) and _is_nullable(node) and "skip" in node["flags"],
+    ),
+    "nullable-array-items": ("skip", lambda name, node, _: _is_nullable(node)),
+    "unskipped-array": ("error", lambda name, node, _: _is_array(node) and "skip" not in node["flags"]),
+    "optional-array": ("error", lambda name, node, needed: _is_array(node) and not needed and not _is_nullable(node)),
+    "optional-array-items": ("skip", lambda name, node, needed: not needed and not _is_nullable(node)),
+    "required-array-items": ("skip", lambda name, node, needed: needed and "error" not in node["flags"]),
+    "required-array": ("error", lambda name, node, needed: needed),
+    "untyped": ("error", lambda name, node, _: not set(node) - {"flags", "at"}),
+    "defaulted": ("error", lambda name, node, _: "default" in node),
+}
+"""Class of members in requirements C2 -> the flag that it loses, and which members are in it."""
+
+
+def rules() -> list[str]:
+    """Everything that can be switched off, as KIND:NAME."""
+    overrides = load.read_tables(load.schema_directory()).overrides
+    return [
+        *(f"pass:{step.__name__}" for step in normalise.PASSES),
+        *(f"flag:{name}" for name in FLAG_CLASSES),
+        *(f"override:{kind}" for kind in overrides),
+    ]
+
+
+def switch_off(rule: str) -> None:
+    """Take one rule out of the generator of this process."""
+    kind, _, name = rule.partition(":")
+    if kind == "pass":
+        normalise.PASSES = tuple(step for step in normalise.PASSES if step.__name__ != name)
+    elif kind == "flag":
+        at = [step.__name__ for step in normalise.PASSES].index("read_flags") + 1
+        passes = normalise.PASSES
+        normalise.PASSES = (*passes[:at], lambda schema: _drop_flag(schema, *FLAG_CLASSES[name]), *passes[at:])
+    else:
+        read = load.read_tables
+
+        def without(directory: Path) -> load.Tables:
+            tables = read(directory)
+            return load.Tables(tables.docs, {k: v for k, v in tables.overrides.items() if k != name}, tables.pinned)
+
+        load.read_tables = without
+
+
+def _drop_flag(schema: Schema, flag: str, concerned: Callable[[str, Node, bool], bool]) -> None:
+    dropped = 0
+    for definition in schema.defs.values():
+        for shape in [definition, *definition.get("anyOf", [])]:
+            for name, node in shape.get("properties", {}).items():
+                if flag in node.get("flags", ()) and concerned(name, node, name in shape.get("required", [])):
+                    node["flags"] = [other for other in node["flags"] if other != flag]
+                    dropped += 1
+    if not dropped and len(schema.defs) > 100:
+        raise AssertionError(f"no member has the flag {flag!r} in this class")
+
+
+def notices(rule: str) -> str:
+    """What notices that a rule is missing; empty if nothing does."""
+    with tempfile.TemporaryDirectory() as directory:
+        copy = Path(directory)
+        for name in ("src", "codegen", "schema", "tests"):
+            shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", copy)
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(copy / "src"), str(copy / "codegen"), str(copy)]),
+            "ACPWIRE_ABLATED": rule,
+        }
+        package = ["--out", str(copy / "src/acpwire/wire/v2"), "--package", "acpwire.wire.v2"]
+        generated = subprocess.run(
+            [sys.executable, "-m", "tests.ablate", "--generate", rule, *package],
+            cwd=copy,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if generated.returncode:
+            return "the generator: " + (generated.stderr.strip().splitlines() or ["no message"])[-1][:120]
+        tested = subprocess.run(
+            [sys.executable, "-m", "pytest", "-x", "-p", "tests.ablate", "-k", NOTICES_ONLY_ABLATION, *TESTS],
+            cwd=copy,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        failed = [line for line in tested.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return failed[0][:120] if failed else ""
+
+
+def pytest_configure() -> None:
+    """As a pytest plugin: the tests of the generator run without the rule as well."""
+    rule = os.environ.get("ACPWIRE_ABLATED")
+    if rule:
+        switch_off(rule)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Try every rule, or those that are named."""
+    parser = argparse.ArgumentParser(prog="nox -s ablate --", description=__doc__)
+    parser.add_argument("rules", nargs="*", help="KIND:NAME; all, if none is given")
+    parser.add_argument("--generate", metavar="RULE", help=argparse.SUPPRESS)
+    arguments, rest = parser.parse_known_args(argv)
+    if arguments.generate:
+        from acpwire_codegen.__main__ import main as codegen  # noqa: PLC0415  # after the rule was switched off
+
+        switch_off(arguments.generate)
+        return codegen(["generate", *rest])
+    unnoticed: list[str] = []
+    for rule in arguments.rules or rules():
+        by = notices(rule)
+        print(f"{rule:<32} {by or 'NOTHING NOTICES'}", flush=True)
+        if not by:
+            unnoticed.append(rule)
+    if unnoticed:
+        print(f"no test notices that these are missing: {', '.join(unnoticed)}", file=sys.stderr)
+    return 1 if unnoticed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
