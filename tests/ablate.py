@@ -1,8 +1,8 @@
 """Switches off one rule of the generator at a time and sees that a test notices.
 
-Owns: `nox -s ablate`. A rule is a normalising pass, a flag on one class of members (requirements C2), or a kind of entry
-in overrides.toml. The package is generated without it into a copy of the sources, and the tests of generator and wire
-run against that copy; where not even that works, the rule is needed for sure. Exits with 1 when nothing notices.
+Owns: `nox -s ablate`. A rule is a normalising pass, a flag on one class of members (requirements C2), or a kind
+of entry in overrides.toml. The package is generated without it into a copy of the sources, and the tests of generator
+and wire run against that copy; where not even that works, the rule is needed for sure. Exits with 1 if nothing notices.
 """
 
 from __future__ import annotations

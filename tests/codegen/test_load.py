@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acpwire_codegen import load
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from acpwire_codegen import load
 
 ROOT = Path(__file__).parents[2]
 SCHEMA = ROOT / "schema"

@@ -76,11 +76,40 @@ def type_of(name: str) -> Any:
 
 
 @functools.cache
-def defined() -> Mapping[str, str]:
-    """Definition of the schema -> the name of its generated type, for all that have one."""
-    flat = {struct.place: f"Any{struct.name}" for struct in model().structs if struct.name in model().states}
-    names = {place: model().names[place] for place in schema()["$defs"] if place in model().names}
-    return {place: flat.get(place, name) for place, name in names.items()}
+def node_of(name: str) -> Node:
+    """What the schema says about a generated type; of a variant all but its tag, which stands beside the members."""
+    entry = public()[name]
+    if isinstance(entry, Alias):
+        if name in schema()["$defs"]:
+            return _ref(name)
+        return _ref(_flat(entry).place) if entry.marked else {"type": "string"}  # StopReason, the tag of a flat union
+    if not entry.union:
+        return _ref(entry.place)
+    union = definition(entry.union)
+    branch = next(it for it in union["anyOf"] if it["properties"].get(entry.tag_field, {}).get("const") == entry.tag)
+    return {**_untagged(union, entry.tag_field, drop=("anyOf",)), "allOf": [_untagged(branch, entry.tag_field)]}
+
+
+def _ref(name: str) -> Node:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _untagged(node: Node, tag: str, drop: tuple[str, ...] = ()) -> Node:
+    kept = {key: value for key, value in node.items() if key not in drop}
+    kept["properties"] = {wire: child for wire, child in node.get("properties", {}).items() if wire != tag}
+    kept["required"] = [wire for wire in node.get("required", []) if wire != tag]
+    return kept
+
+
+def _flat(alias: Alias) -> Struct:
+    """The class of a flat union, of which an alias is the name."""
+    return next(struct for struct in model().structs if struct.name == target(alias.hint))
+
+
+def tag_in(name: str) -> dict[str, str]:
+    """The tag that a class adds to its members, if it is a variant."""
+    entry = public()[name]
+    return {entry.tag_field: entry.tag} if isinstance(entry, Struct) and entry.tag else {}
 
 
 # --- scalars and any JSON --------------------------------------------------------------------------------------------
@@ -148,9 +177,7 @@ def _values(alias: Alias) -> Strategy:
     if alias.name in model().choices:
         return st.one_of(*map(_hinted, model().choices[alias.name]))
     if alias.marked:  # a flat union: its class, or an unknown value of its tag
-        body = _entries()[target(alias.hint)]
-        assert isinstance(body, Struct)
-        return instances(body.name) | unknown_variants(body.place)
+        return instances(_flat(alias).name) | unknown_variants(_flat(alias).place)
     if alias.typing.startswith("Literal["):
         known = ast.literal_eval(alias.typing[len("Literal") : alias.typing.rindex("]") + 1])
         return st.sampled_from(known) | (st.sampled_from(UNKNOWN) if known[0].__class__ is str else _hinted(alias.hint))
@@ -263,8 +290,8 @@ LAYOUTS = (compact, _escaped, _on_lines)
 
 @functools.cache
 def documents(name: str) -> Strategy:
-    """Plain JSON that is valid by a definition of the schema."""
-    return _valid(definition(name))
+    """Plain JSON that is valid by what the schema says about a generated type, less its tag."""
+    return _valid(node_of(name))
 
 
 @dataclass(frozen=True)
@@ -402,9 +429,11 @@ def reencoded(name: str, document: Any) -> Any:
 
     Unknown variants and any JSON stay as they are. Else unknown members go (EX-09), null goes where it means the same
     as nothing (H7), `[]` and `{}` go where they are the default, a default of the schema comes (H27), and numbers of a
-    floating type are floats.
+    floating type are floats. A variant has its tag.
     """
-    return _kept(definition(name), name, document)
+    entry = public()[name]
+    owner = entry.union if isinstance(entry, Struct) else name
+    return _kept(node_of(name), owner, document)
 
 
 def _kept(node: Node, owner: str, value: Any) -> Any:

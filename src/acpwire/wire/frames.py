@@ -206,13 +206,20 @@ def line_decoder(
     slow = reader.read
     if fast is None:
         return slow
-    generic: Any = Notification
-    one_pass = decoding.strict(generic[fast.params] | _Guard).decode
     name = fast.name
+
+    def first(line: bytes) -> Notification[Any]:
+        """Stands in for the decoder until it is needed: building it resolves every annotation it reaches."""
+        nonlocal one_pass
+        generic: Any = Notification
+        one_pass = decoding.strict(generic[fast.params] | _Guard).decode
+        return one_pass(line)
+
+    one_pass: Callable[[bytes], Notification[Any]] = first
 
     def decode(line: bytes) -> Message:
         try:
-            message: Notification[Any] = one_pass(line)
+            message = one_pass(line)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             return slow(line)
         if message.method == name and (line.isascii() or _is_utf8(line)):
