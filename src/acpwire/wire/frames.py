@@ -208,14 +208,17 @@ def line_decoder(
         return slow
     name = fast.name
 
+    one_pass: Callable[[bytes], Notification[Any]]
+
     def first(line: bytes) -> Notification[Any]:
         """Stands in for the decoder until it is needed: building it resolves every annotation it reaches."""
         nonlocal one_pass
         generic: Any = Notification
         one_pass = decoding.strict(generic[fast.params] | _Guard).decode
-        return one_pass(line)
+        message: Notification[Any] = one_pass(line)
+        return message
 
-    one_pass: Callable[[bytes], Notification[Any]] = first
+    one_pass = first
 
     def decode(line: bytes) -> Message:
         try:
