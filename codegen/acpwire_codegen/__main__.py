@@ -11,7 +11,7 @@ import argparse
 import difflib
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import load, pin, render
@@ -153,7 +153,7 @@ def _source(path: Path | None) -> load.Source:
     return load.read_schema(path) if path is not None else load.read_pinned(load.schema_directory())
 
 
-def _own_words(tables: load.Tables, texts: dict[str, str]) -> None:
+def _own_words(tables: load.Tables, texts: Mapping[str, str]) -> None:
     found = load.borrowed(load.doc_lines(tables.docs), texts)
     if found:
         raise SchemaError("docs.toml repeats upstream's words:\n" + "\n".join(found))

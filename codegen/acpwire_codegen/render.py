@@ -56,6 +56,7 @@ def render(model: Model, package: str) -> dict[str, str]:
         "exported": _exported(model),
         "flags": _flags(model),
         "patches": _patches(model),
+        "floats": _floats(model),
         "choices_need_annotations": any(
             hint["type"] == "array" for hints in model.choices.values() for hint in hints if "type" in hint
         ),
@@ -127,6 +128,30 @@ def _patches(model: Model) -> dict[str, dict[str, str]]:
                 reset = "()" if member.reset == "[]" else repr(member.reset or None)
                 table.setdefault(struct.name, {})[member.attr] = reset
     return table
+
+
+def _floats(model: Model) -> dict[str, list[str]]:
+    """Class -> the attributes in which a float may be, at any depth: numbers, any JSON, and what holds them."""
+    members = model.members_of
+    aliases = {alias.name: [alias.hint, *model.choices.get(alias.name, ())] for alias in model.aliases}
+    holders: set[str] = {struct.name for struct in model.structs if struct.keeps_unknown}
+
+    def may_hold(hint: Mapping[str, Any]) -> bool:
+        if "$ref" in hint:
+            name = str(hint["$ref"]).removeprefix("#/$defs/")
+            return name in holders or any(map(may_hold, aliases.get(name, ())))
+        if not hint or "number" in hint.get("type", ""):
+            return True
+        inner = [hint.get("items"), hint.get("additionalProperties"), *hint.get("anyOf", ())]
+        return hint.get("additionalProperties") is True or any(may_hold(child) for child in inner if child)
+
+    before = -1
+    while len(holders) != before:
+        before = len(holders)
+        holders |= {name for name, own in members.items() if any(may_hold(member.hint) for member in own)}
+    table = {name: [member.attr for member in own if may_hold(member.hint)] for name, own in members.items()}
+    open_objects = {struct.name for struct in model.structs if struct.keeps_unknown}
+    return {name: attrs for name, attrs in table.items() if attrs and name not in open_objects}
 
 
 def _runtime(hint: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from . import surrogates
 from .errors import DecodeError, EncodeError
 from .lenient import Buffer, Decoding, fault_of
 from .lines import OversizedLine
-from .values import encode_hook
+from .values import MAY_HOLD_FLOATS, check_finite, encode_hook
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -346,11 +346,15 @@ def _or_none(tp: Any, raw: msgspec.Raw | None) -> Any:
 
 # --- writing ---------------------------------------------------------------------------------------------------------
 
+MAY_HOLD_FLOATS.update(
+    {Notification: ("params",), Request: ("params",), ErrorObject: ("data",), ErrorResponse: ("error",)}
+)
 _encoder = msgspec.json.Encoder(enc_hook=encode_hook)
 
 
 def encode_value(value: Any) -> bytes:
     """One JSON value, without a line feed. A lone surrogate becomes U+FFFD. Raises `EncodeError`."""
+    check_finite(value)
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import binascii
 import json
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Self, cast
 
 import msgspec
@@ -115,6 +116,62 @@ def encode_hook(value: Any) -> Any:
     raise EncodeError(f"{type(value).__name__} has no JSON form; build the message from the generated types")
 
 
+MAY_HOLD_FLOATS: dict[type, tuple[str, ...]] = {}
+"""Class -> attributes in which a float may be, at any depth. Every generated package adds its own."""
+
+
+def check_finite(value: object) -> None:
+    """Refuse NaN and Infinity, which JSON has no form for and msgspec would write as null. Raises `EncodeError`."""
+    _CHECKS[type(value)](value)
+
+
+class _Checks(dict[type, Callable[[Any], None]]):
+    """Type -> the function that looks into a value of it; made on first need, as this is half the cost of encoding."""
+
+    def __missing__(self, kind: type) -> Callable[[Any], None]:
+        attrs = MAY_HOLD_FLOATS.get(kind)
+        if attrs is not None:
+            check = self._of_attributes(attrs)
+        elif issubclass(kind, float):
+            check = _check_float
+        elif issubclass(kind, Mapping):
+            check = _check_mapping
+        else:
+            check = _check_items if issubclass(kind, list | tuple) else _pass
+        self[kind] = check
+        return check
+
+    def _of_attributes(self, attrs: tuple[str, ...]) -> Callable[[Any], None]:
+        lines = "".join(
+            f"\n    held = value.{attr}\n    if held is not None and held is not UNSET: checks[type(held)](held)"
+            for attr in attrs
+        )
+        made: dict[str, Any] = {"checks": self, "UNSET": msgspec.UNSET}
+        exec(f"def check(value):{lines}", made)  # noqa: S102  # attribute names of our own classes; a loop takes double
+        check: Callable[[Any], None] = made["check"]
+        return check
+
+
+def _check_float(value: float) -> None:
+    if not math.isfinite(value):
+        raise EncodeError(f"{value} has no JSON form")
+
+
+def _check_mapping(value: Mapping[Any, object]) -> None:
+    for held in value.values():
+        _CHECKS[type(held)](held)
+
+
+def _check_items(value: Iterable[object]) -> None:
+    for held in value:
+        _CHECKS[type(held)](held)
+
+
+def _pass(_: object) -> None:
+    """Nothing in such a value can be a float."""
+
+
+_CHECKS = _Checks()
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
 
