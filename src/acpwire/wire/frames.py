@@ -364,5 +364,5 @@ def encode_value(value: Any) -> bytes:
 
 
 def encode(message: Notification[Any] | Request[Any] | Response[Any] | ErrorResponse) -> bytes:
-    """One message as one line, its LF included. Raises `EncodeError`."""
+    """One message as one line, its LF included. A lone surrogate becomes U+FFFD. Raises `EncodeError`."""
     return encode_value(message) + b"\n"

@@ -6,9 +6,11 @@ Owns: `LineBuffer`, `OversizedLine`, `route`. Does not know: types, methods, or 
 from __future__ import annotations
 
 import io
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeAlias
 
 import msgspec
+
+from . import surrogates
 
 DEFAULT_LIMIT = 64 * 1024 * 1024
 _KEPT = 1024
@@ -84,10 +86,13 @@ class LineBuffer:
         return OversizedLine.of(line, size, self._limit) if size > self._limit else line
 
 
-class Route(NamedTuple):
+RouteKind: TypeAlias = Literal["request", "notification", "response", "error", "malformed"]
+
+
+class Route(msgspec.Struct, frozen=True, gc=False):
     """Where a line belongs, as far as a scan tells; None for what is not there or not of its type."""
 
-    kind: Literal["request", "notification", "response", "error", "malformed"]
+    kind: RouteKind
     id: int | str | None = None
     method: str | None = None
     session_id: str | None = None
@@ -99,67 +104,81 @@ class _Update(msgspec.Struct, gc=False):
     tag: str | None = msgspec.field(name="sessionUpdate", default=None)
 
 
+_NO_UPDATE = _Update()
+
+
 class _Params(msgspec.Struct, gc=False):
     session_id: str | None = msgspec.field(name="sessionId", default=None)
-    update: _Update | None = None
+    update: _Update = msgspec.field(default_factory=lambda: _NO_UPDATE)
+
+
+_NO_PARAMS = _Params()
 
 
 class _Scan(msgspec.Struct, gc=False):
-    id: int | str | None = None
+    id: int | str | msgspec.UnsetType = msgspec.UNSET
     method: str | None = None
-    params: _Params | None = None
+    params: _Params = msgspec.field(default_factory=lambda: _NO_PARAMS)
     result: msgspec.Raw = msgspec.Raw()
     error: msgspec.Raw = msgspec.Raw()
 
 
-_NOTHING = _Params()
+_MALFORMED = Route("malformed")
 _scan = msgspec.json.Decoder(_Scan).decode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def route(line: bytes) -> Route:
-    """Scan a line for where it belongs; nothing is decoded and nothing is checked beyond what is returned."""
-    found: _Scan | None
+    """Scan a line for where it belongs; nothing is decoded and nothing is checked beyond what is returned.
+
+    A line that no peer could answer or match (no object, no id where one must be) is "malformed".
+    """
     try:
         found = _scan(line)
     except msgspec.ValidationError:
-        found = _carefully(line)
+        return _carefully(line)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return Route("malformed")
-    if found is None:
-        return Route("malformed")
+        hidden = surrogates.hide(line)
+        found_hidden: Route = _MALFORMED if hidden is None else hidden.restore(route(hidden.text))
+        return found_hidden
+    request_id, params, update = found.id, found.params, found.params.update
     if found.method is None:
-        if bytes(found.error):
-            return Route("error", found.id)
-        return Route("response" if bytes(found.result) else "malformed", found.id)
-    params = found.params or _NOTHING
-    tag = params.update.tag if params.update is not None else None
-    return Route("notification" if found.id is None else "request", found.id, found.method, params.session_id, tag)
+        return _response(None if request_id is msgspec.UNSET else request_id, found.result, found.error)
+    if request_id is msgspec.UNSET:
+        return Route("notification", None, found.method, params.session_id, update.tag)
+    return Route("request", request_id, found.method, params.session_id, update.tag)
 
 
-def _carefully(line: bytes) -> _Scan | None:
+def _response(request_id: int | str | None, result: msgspec.Raw, error: msgspec.Raw) -> Route:
+    if bytes(error):
+        return Route("error", request_id)
+    return Route("response", request_id) if bytes(result) and request_id is not None else _MALFORMED
+
+
+def _carefully(line: bytes) -> Route:
     """The same one member at a time, where one is not of its type."""
-    try:
-        members: dict[str, msgspec.Raw] = _members(line)
-    except msgspec.ValidationError:
-        return None
+    members = _object(line)
+    request_id = _or_none(int | str, members.get("id"))
+    if "method" not in members:
+        return _response(request_id, members.get("result", msgspec.Raw()), members.get("error", msgspec.Raw()))
+    method = _or_none(str, members["method"])
+    if method is None or ("id" in members and request_id is None):
+        return _MALFORMED
     params = _object(members.get("params"))
-    update = _object(params.get("update"))
-    return _Scan(
-        id=_as(int | str, members.get("id")),
-        method=_as(str, members.get("method")),
-        params=_Params(_as(str, params.get("sessionId")), _Update(_as(str, update.get("sessionUpdate")))),
-        result=members.get("result", msgspec.Raw()),
-        error=members.get("error", msgspec.Raw()),
-    )
+    tag = _or_none(str, _object(params.get("update")).get("sessionUpdate"))
+    kind: RouteKind = "request" if "id" in members else "notification"
+    return Route(kind, request_id, method, _or_none(str, params.get("sessionId")), tag)
 
 
-def _object(raw: msgspec.Raw | None) -> dict[str, msgspec.Raw]:
-    return _as(dict[str, msgspec.Raw], raw) or {}
-
-
-def _as(tp: Any, raw: msgspec.Raw | None) -> Any:
+def _object(raw: bytes | msgspec.Raw | None) -> dict[str, msgspec.Raw]:
     try:
-        return msgspec.json.decode(raw, type=tp) if raw is not None else None
+        return {} if raw is None else _members(raw)
+    except msgspec.ValidationError:
+        return {}
+
+
+def _or_none(tp: Any, raw: msgspec.Raw | None) -> Any:
+    try:
+        return None if raw is None else msgspec.json.decode(raw, type=tp)
     except msgspec.ValidationError:
         return None
