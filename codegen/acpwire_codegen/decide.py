@@ -13,7 +13,7 @@ from .dialect import Node, UnknownIdiomError
 from .facts import Branch, Facts
 from .ledger import Ledger
 from .load import Source, Tables
-from .model import Alias, Member, Method, Model, Struct, Union
+from .model import Alias, Member, Method, Model, SendingRule, Struct, Union
 from .naming import Names, check_attributes, constant, pascal, snake
 from .normalise import normalise
 
@@ -91,6 +91,9 @@ class _Types:
         body = self.names.body[place]
         members = tuple(self._member(place, wire, child, node) for wire, child in node["properties"].items())
         check_attributes(f"/$defs/{place}", [member.attr for member in members])
+        if not place.endswith("/other"):
+            for wire, child in node["properties"].items():
+                self._add_rules(body, place, wire, child)
         branches = self.names.branches.get(place, [])
         own = next((branch for branch in branches if self.names.variant[branch] == body), None)
         rule = self.model.meta_rules.get(body, "") or ("members" if any(m.patch for m in members) else "")
@@ -152,9 +155,29 @@ class _Types:
 
     # -- members --
 
+    def _add_rules(self, owner: str, place: str, wire: str, child: Node) -> None:
+        """What binds senders about a member, beyond its type."""
+        found: list[tuple[str, str, str]] = []
+        target = child.get("items", child).get("$ref", "")
+        by_type = self.ledger.entry("types", target)
+        if by_type is not None:
+            found.append((by_type["kind"], "None", by_type["requirement"]))
+        given = self.ledger.entry("rules", _origin(place, wire, child)[0])
+        if given is not None:
+            argument = given.get("argument", "")
+            attrs = ".".join(map(snake, argument.split(".")))  # of "status=failed" the name is the same either way
+            found.append((given["kind"], repr(argument if "=" in argument else attrs), given["requirement"]))
+        enum = self.defs.get(target, child)
+        if enum.get("open") and enum.get("type") == "string":
+            name = self.names.body.get(target, pascal(wire))
+            self.model.values[name] = tuple(enum["enum"])
+            found.append(("open", f'VALUES["{name}"]', "EX-01"))
+        if child.get("bits") == "uint64":
+            found.append(("at_most", "2**64 - 1", "US-02"))
+        self.model.rules += [SendingRule(owner, snake(wire), *rule) for rule in found]
+
     def _member(self, place: str, wire: str, child: Node, owner: Node) -> Member:
-        pointer = child.get("at", f"/$defs/{place}/properties/{wire}")
-        origin = re.sub(r"/(?:anyOf|oneOf)/\d+\.", ".", pointer.removeprefix("/$defs/").replace("/properties/", "."))
+        origin, pointer = _origin(place, wire, child)
         required = wire in owner["required"]
         how = _REQUIRED if required else self._absence(place, wire, child, origin, pointer)
         return Member(
@@ -292,6 +315,13 @@ def _add_methods(model: Model, bound: dict[str, tuple[str, str]], ledger: Ledger
                 doc=ledger.doc("definitions", places["params"], needed=False),
             )
         )
+
+
+def _origin(place: str, wire: str, child: Node) -> tuple[str, str]:
+    """Where upstream says a member: as "Definition.name", by which the tables call it, and as a JSON pointer."""
+    pointer = child.get("at", f"/$defs/{place}/properties/{wire}")
+    origin = pointer.removeprefix("/$defs/").replace("/properties/", ".")
+    return re.sub(r"/(?:anyOf|oneOf)/\d+\.", ".", origin), pointer
 
 
 _REQUIRED: dict[str, Any] = {}

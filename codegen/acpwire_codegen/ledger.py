@@ -114,7 +114,7 @@ class Ledger:
         `names` is place -> name as it is now, `dropped` the definitions of which nothing is left. Raises `ModelError`
         on any trouble with the pinned schema.
         """
-        for table in ("names", "three_state", "meta", "gates"):
+        for table in ("names", "three_state", "meta", "gates", "types", "rules"):
             for key in self._overrides.get(table, {}):
                 if (table, key) not in self._used:
                     self.trouble(f"overrides.toml: {table}.{key} fits nothing in this schema")

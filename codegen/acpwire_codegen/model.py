@@ -94,6 +94,18 @@ class Method:
     doc: str = ""
 
 
+@dataclass(frozen=True)
+class SendingRule:
+    """What binds senders about one member beyond its type."""
+
+    owner: str
+    attr: str
+    kind: str
+    argument: str
+    """Python text."""
+    requirement: str
+
+
 @dataclass
 class Model:
     """Everything that is generated, decided."""
@@ -109,6 +121,9 @@ class Model:
     methods: list[Method] = field(default_factory=list[Method])
     codes: dict[str, int] = field(default_factory=dict[str, int])
     unstable: list[str] = field(default_factory=list[str])
+    values: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Open set of strings -> the values that the schema lists."""
+    rules: list[SendingRule] = field(default_factory=list[SendingRule])
     meta_rules: dict[str, str] = field(default_factory=dict[str, str])
     names: dict[str, str] = field(default_factory=dict[str, str])
     warnings: list[str] = field(default_factory=list[str])

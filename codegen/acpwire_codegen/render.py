@@ -25,7 +25,7 @@ from datamodel_code_generator import InputFileType, LiteralType, PythonVersion, 
 from datamodel_code_generator.enums import DataModelType
 from datamodel_code_generator.format import Formatter
 
-from .model import Alias, Member, Method, Model, Struct
+from .model import Alias, Member, Method, Model, SendingRule, Struct
 
 TEMPLATES = Path(__file__).parent / "templates"
 WIDTH = 110
@@ -57,6 +57,7 @@ def render(model: Model, package: str) -> dict[str, str]:
         "flags": _flags(model),
         "patches": _patches(model),
         "floats": _floats(model),
+        "rules": _rules(model),
         "choices_need_annotations": any(
             hint["type"] == "array" for hints in model.choices.values() for hint in hints if "type" in hint
         ),
@@ -81,7 +82,16 @@ _WIRE_NAMES = (
 )
 _OWN_NAMES = (
     *("AgentCalls", "AgentHandler", "ClientCalls", "ClientHandler", "METHODS", "META_RULES", "PATCHES"),
-    *("SCHEMA_VERSION", "UNSTABLE", "decode", "decode_from_agent", "decode_from_client", "encode"),
+    *(
+        "SCHEMA_VERSION",
+        "UNSTABLE",
+        "Violation",
+        "decode",
+        "decode_from_agent",
+        "decode_from_client",
+        "encode",
+        "validate",
+    ),
 )
 
 
@@ -152,6 +162,13 @@ def _floats(model: Model) -> dict[str, list[str]]:
     table = {name: [member.attr for member in own if may_hold(member.hint)] for name, own in members.items()}
     open_objects = {struct.name for struct in model.structs if struct.keeps_unknown}
     return {name: attrs for name, attrs in table.items() if attrs and name not in open_objects}
+
+
+def _rules(model: Model) -> dict[str, list[SendingRule]]:
+    table: dict[str, list[SendingRule]] = {}
+    for rule in model.rules:
+        table.setdefault(rule.owner, []).append(rule)
+    return table
 
 
 def _runtime(hint: Mapping[str, Any]) -> str:

@@ -181,8 +181,9 @@ def test_an_accepted_value_gives_what_the_shape_says(
 def test_an_accepted_value_survives_encoding(name: str, case: Accept, package: Callable[[str], Package]) -> None:
     value = package(name).decode(case.type_name, bytes(case.json))
     encoded = package(name).encode(value)
-    assert package(name).decode(case.type_name, encoded) == value
-    assert package(name).encode(package(name).decode(case.type_name, encoded)) == encoded
+    again = package(name).decode(case.type_name, encoded)
+    assert package(name).encode(again) == encoded
+    assert again == value or any(b"\n" in one.raw for one in unknowns(value))
     assert [one for one in unknowns(value) if one.raw.replace(b"\n", b" ") not in encoded] == []
 
 
@@ -191,7 +192,7 @@ def test_both_looks_agree(name: str, case: Accept, package: Callable[[str], Pack
     """Which look took a value must not show: the second alone gives what `decode` gives."""
     built = package(name)
     kind = built.type(case.type_name)
-    second = built.module.unions.DECODING._plan(kind)(bytes(case.json))
+    second = built.module.unions.DECODING.look(kind, bytes(case.json))
     value = built.decode(case.type_name, bytes(case.json))
     assert second == value
     assert type(second) is type(value)

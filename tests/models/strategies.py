@@ -590,6 +590,8 @@ def mutations(document: Any) -> Iterator[Mutation]:
         for kind, bad in BAD.items():
             if bad.__class__ is not value.__class__ or bad != value:
                 yield Mutation(kind, path, _with(document, path, bad))
+        if value.__class__ is int:
+            yield Mutation("float", path, _with(document, path, float(value)))
         if isinstance(value, list):
             for index in {0, len(cast("list[Any]", value))}:
                 items: list[Any] = [*value[:index], {"zz": SECRET}, *value[index:]]

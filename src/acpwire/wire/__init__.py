@@ -5,6 +5,7 @@
     surrogates  lone halves of characters, which JSON lets pass and msgspec does not
     lenient     the second look at what did not decode strictly
     lines       cutting a stream into lines, scanning a line
+    sending     what binds a sender beyond the types
     frames      JSON-RPC messages, methods, reading and writing a line
     v2          generated from the pinned draft
 
@@ -24,6 +25,7 @@ from .frames import (
     encode,
 )
 from .lines import LineBuffer, OversizedLine, Route, route
+from .sending import Violation
 from .values import OpenObject, UnknownVariant
 
 __all__ = [
@@ -42,6 +44,7 @@ __all__ = [
     "Response",
     "Route",
     "UnknownVariant",
+    "Violation",
     "encode",
     "route",
 ]

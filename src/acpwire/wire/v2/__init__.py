@@ -7,6 +7,7 @@
     message = decode_from_client(line)     # what a client sent, as an agent reads it; never raises
     block = decode(ContentBlock, raw)      # one value; raises DecodeError
     raw = encode(block)                    # one value; raises EncodeError
+    violations = validate(block)           # what a peer may refuse about it
 
 Attributes are the snake_case of their JSON names (`sessionId` is `session_id`, `_meta` is `meta`). Every variant of a
 union has `tag`. Members that may be left out are None where that means the same as null, UNSET where it does not.
@@ -30,6 +31,7 @@ from acpwire.wire.frames import (
     encode_value,
     line_decoder,
 )
+from acpwire.wire.sending import Violation
 from acpwire.wire.values import UnknownVariant
 
 from .methods import (
@@ -335,6 +337,7 @@ from .types import (
 )
 from .unions import DECODING as _DECODING
 from .unions import META_RULES, PATCHES
+from .unions import VALIDATOR as _VALIDATOR
 
 SCHEMA_VERSION: Final = "2.4.0"
 """The upstream version that everything here was generated from."""
@@ -454,6 +457,9 @@ decode = _DECODING.decode
 
 encode = encode_value
 """Encode one value, without a line feed; raises `EncodeError`."""
+
+validate = _VALIDATOR.validate
+"""What is wrong with a value that is about to be sent, beyond what its types say; empty where nothing is."""
 
 __all__ = [
     "AUTHENTICATION_REQUIRED",
@@ -781,8 +787,10 @@ __all__ = [
     "UsageUpdate",
     "UserMessage",
     "UserMessageChunk",
+    "Violation",
     "decode",
     "decode_from_agent",
     "decode_from_client",
     "encode",
+    "validate",
 ]

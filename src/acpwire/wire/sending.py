@@ -1,0 +1,177 @@
+"""What binds a sender beyond the types: absolute paths, unique names, prefixes of custom values, and the like.
+
+Owns: the kinds of rule, and walking a value by the generated table of rules. Does not know: which types have which.
+Receivers are lenient on purpose, so nothing here is ever asked about what came in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import msgspec
+
+from .errors import DecodeError, EncodeError
+from .values import UnknownVariant, WireStruct, encode_hook, wire_name
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """One thing that a peer may refuse: where (a JSON path), what, and the requirement that says so."""
+
+    path: str
+    message: str
+    requirement: str
+
+
+class Rule(NamedTuple):
+    """One rule for one attribute of a class; `argument` is what its kind needs to know."""
+
+    attr: str
+    kind: str
+    argument: Any
+    requirement: str
+
+
+class Validator:
+    """Checks values of one generated package against its rules."""
+
+    def __init__(
+        self, rules: Mapping[type[WireStruct], Sequence[Rule]], strict: Callable[[Any], msgspec.json.Decoder[Any]]
+    ) -> None:
+        self._rules = rules
+        self._strict = strict
+
+    def validate(self, value: Any) -> list[Violation]:
+        """What is wrong with a value that is about to be sent; empty where nothing is. Raises nothing.
+
+        Types and bounds come first, as Python lets anything pass when a value is built: where those of the schema are
+        broken, the first such place is the whole answer.
+        """
+        return list(self._schema(value)) or list(self._walk(value, "$"))
+
+    def _schema(self, value: Any) -> Iterator[Violation]:
+        try:
+            raw = msgspec.json.encode(value, enc_hook=encode_hook)
+            if isinstance(value, WireStruct):
+                self._strict(type(value)).decode(raw)
+        except (msgspec.ValidationError, DecodeError) as error:
+            message, _, path = str(error).partition(" - at `")
+            yield Violation(path.rstrip("`") or "$", message, "schema")
+        except (EncodeError, TypeError, ValueError, RecursionError) as error:
+            yield Violation("$", f"has no JSON form: {error}", "schema")
+
+    def _walk(self, value: Any, path: str) -> Iterator[Violation]:
+        if isinstance(value, UnknownVariant):
+            if not value.tag.startswith("_"):
+                yield Violation(
+                    path, f"{value.tag!r} is reserved for the protocol: custom tags begin with `_`", "EX-01"
+                )
+        elif isinstance(value, WireStruct):
+            for base in type(value).__mro__:
+                for rule in self._rules.get(base, ()):
+                    held = getattr(value, rule.attr)
+                    if held is not None and held is not msgspec.UNSET:
+                        yield from self._apply(rule, value, held, f"{path}.{wire_name(rule.attr)}")
+            for attr in value.__struct_fields__:
+                yield from self._walk(getattr(value, attr), f"{path}.{wire_name(attr)}")
+        elif isinstance(value, list | tuple):
+            for index, item in enumerate(cast("Iterable[Any]", value)):
+                yield from self._walk(item, f"{path}[{index}]")
+
+    def _apply(self, rule: Rule, owner: WireStruct, held: Any, path: str) -> Iterator[Violation]:
+        for at, message in KINDS[rule.kind](held, rule.argument, owner):
+            yield Violation(path + at, message, rule.requirement)
+
+
+# --- the kinds of rule: (value, argument, owner) -> (where below the member, what is wrong) ---------------------------
+
+Found = Iterator[tuple[str, str]]
+_ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|\\\\[^\\/]")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def _each(held: Any) -> Iterable[tuple[str, Any]]:
+    """A value, or each item of a list, with its place."""
+    if isinstance(held, list | tuple):
+        return ((f"[{index}]", item) for index, item in enumerate(cast("Iterable[Any]", held)))
+    return (("", held),)
+
+
+def _absolute(held: Any, _: Any, __: WireStruct) -> Found:
+    for at, item in _each(held):
+        if not _ABSOLUTE.match(item):
+            yield at, f"{item!r} is no absolute path"
+
+
+def _uri(held: Any, _: Any, __: WireStruct) -> Found:
+    for at, item in _each(held):
+        if not _SCHEME.match(item):
+            yield at, f"{item!r} is no absolute URI"
+
+
+def _open(held: Any, known: Sequence[str], _: WireStruct) -> Found:
+    for at, item in _each(held):
+        if item not in known and not str(item).startswith("_"):
+            yield at, f"{item!r} is reserved for the protocol: custom values begin with `_`"
+
+
+def _at_most(held: Any, limit: int, _: WireStruct) -> Found:
+    if held > limit:
+        yield "", f"{held} is more than {limit}"
+
+
+def _word(held: Any, _: Any, __: WireStruct) -> Found:
+    if held.startswith("/") or any(map(str.isspace, held)) or not held:
+        yield "", f"{held!r} is no name: not empty, without whitespace, without a leading `/`"
+
+
+def _unique(held: Any, attr: str, _: WireStruct) -> Found:
+    seen: set[Any] = set()
+    for at, item in _named(held, attr):
+        if item in seen:
+            yield at, f"{item!r} is used twice"
+        seen.add(item)
+
+
+def _among(held: Any, argument: str, owner: WireStruct) -> Found:
+    attr, _, name = argument.partition(".")
+    if held not in [item for _, item in _named(getattr(owner, attr), name)]:
+        yield "", f"{held!r} is none of the values of `{wire_name(attr)}`"
+
+
+def _only_with(held: Any, argument: str, owner: WireStruct) -> Found:
+    attr, _, wanted = argument.partition("=")
+    if len(held) and getattr(owner, attr) != wanted:
+        yield "", f"may only be given when `{wire_name(attr)}` is {wanted!r}"
+
+
+def _alone(_: Any, other: str, owner: WireStruct) -> Found:
+    if getattr(owner, other) is not msgspec.UNSET:
+        yield "", f"excludes `{wire_name(other)}`"
+
+
+def _named(held: Any, attr: str) -> Iterator[tuple[str, Any]]:
+    """The attribute of each item, groups of items looked into."""
+    for at, item in _each(held):
+        if hasattr(item, attr):
+            yield f"{at}.{wire_name(attr)}", getattr(item, attr)
+        elif isinstance(item, WireStruct):
+            for field in item.__struct_fields__:
+                if isinstance(getattr(item, field), list | tuple):
+                    for below, value in _named(getattr(item, field), attr):
+                        yield f"{at}.{wire_name(field)}{below}", value
+
+
+KINDS: Mapping[str, Callable[[Any, Any, WireStruct], Found]] = {
+    "absolute": _absolute,
+    "alone": _alone,
+    "among": _among,
+    "at_most": _at_most,
+    "only_with": _only_with,
+    "open": _open,
+    "unique": _unique,
+    "uri": _uri,
+    "word": _word,
+}
+"""Kind of rule -> its check."""
