@@ -19,7 +19,7 @@ from . import surrogates
 from .errors import DecodeError, EncodeError
 from .lenient import Buffer, Decoding, fault_of
 from .lines import OversizedLine
-from .values import MAY_HOLD_FLOATS, check_finite, encode_hook
+from .values import MAY_HOLD_FLOATS, check_finite
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -349,16 +349,13 @@ def _or_none(tp: Any, raw: msgspec.Raw | None) -> Any:
 MAY_HOLD_FLOATS.update(
     {Notification: ("params",), Request: ("params",), ErrorObject: ("data",), ErrorResponse: ("error",)}
 )
-_encoder = msgspec.json.Encoder(enc_hook=encode_hook)
 
 
 def encode_value(value: Any) -> bytes:
     """One JSON value, without a line feed. A lone surrogate becomes U+FFFD. Raises `EncodeError`."""
     check_finite(value)
     try:
-        return _encoder.encode(value)
-    except UnicodeEncodeError:
-        return _encoder.encode(surrogates.replace(value))
+        return surrogates.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise EncodeError(str(error)) from error
 

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from .errors import DecodeError, EncodeError
-from .values import UnknownVariant, WireStruct, encode_hook, wire_name
+from . import surrogates
+from .errors import DecodeError
+from .lenient import Decoding, Tables
+from .values import UnknownVariant, WireStruct, check_finite, wire_name
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -36,11 +38,9 @@ class Rule(NamedTuple):
 class Validator:
     """Checks values of one generated package against its rules."""
 
-    def __init__(
-        self, rules: Mapping[type[WireStruct], Sequence[Rule]], strict: Callable[[Any], msgspec.json.Decoder[Any]]
-    ) -> None:
+    def __init__(self, rules: Mapping[type[WireStruct], Sequence[Rule]], tables: Tables) -> None:
         self._rules = rules
-        self._strict = strict
+        self._unforgiving = Decoding(tables._replace(flags={}))
 
     def validate(self, value: Any) -> list[Violation]:
         """What is wrong with a value that is about to be sent; empty where nothing is. Raises nothing.
@@ -52,14 +52,14 @@ class Validator:
 
     def _schema(self, value: Any) -> Iterator[Violation]:
         try:
-            raw = msgspec.json.encode(value, enc_hook=encode_hook)
+            check_finite(value)
+            raw = surrogates.encode(value)
             if isinstance(value, WireStruct):
-                self._strict(type(value)).decode(raw)
-        except (msgspec.ValidationError, DecodeError) as error:
-            message, _, path = str(error).partition(" - at `")
-            yield Violation(path.rstrip("`") or "$", message, "schema")
-        except (EncodeError, TypeError, ValueError, RecursionError) as error:
-            yield Violation("$", f"has no JSON form: {error}", "schema")
+                self._unforgiving.decode(type(value), raw)
+        except DecodeError as fault:
+            yield Violation(fault.path, fault.message, "schema")
+        except (ValueError, TypeError, RecursionError) as error:
+            yield Violation("$", str(error), "schema")
 
     def _walk(self, value: Any, path: str) -> Iterator[Violation]:
         if isinstance(value, UnknownVariant):

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import msgspec
 
-from .values import OpenObject, UnknownVariant
+from .values import OpenObject, UnknownVariant, encode_hook
 
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
@@ -65,6 +65,17 @@ def hide(text: bytes) -> Hidden | None:
 def joined(text: str) -> str:
     """Halves that have become neighbours, as when two chunks are joined, become the character they are."""
     return _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=encode_hook)
+
+
+def encode(value: Any) -> bytes:
+    """JSON of a value; a lone half in a string becomes U+FFFD. Raises what msgspec raises, for anything else."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        return _encoder.encode(replace(value))
 
 
 def replace(value: Any) -> Any:

@@ -1395,6 +1395,8 @@ RULES: Mapping[type[WireStruct], tuple[Rule, ...]] = {
 }
 """Class -> what binds senders beyond its types, checked by `validate`."""
 
-DECODING = Decoding(Tables(UNIONS, CHOICES, STATES, FLAGS))
+TABLES = Tables(UNIONS, CHOICES, STATES, FLAGS)
 
-VALIDATOR = Validator(RULES, DECODING.strict)
+DECODING = Decoding(TABLES)
+
+VALIDATOR = Validator(RULES, TABLES)
