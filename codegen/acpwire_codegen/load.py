@@ -154,6 +154,8 @@ def split_prose(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str
         for key, child in cast("dict[str, Any]", value).items():
             if not named and key == "description" and isinstance(child, str):
                 texts[pointer] = child
+            elif not named and key in ("const", "default", "enum", "examples"):
+                kept[key] = child  # values, whatever their members are called
             elif named or key != "x-docs-ignore":
                 kept[key] = strip(child, f"{pointer}/{key}", not named and key in ("properties", "$defs"))
         return kept

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, cast
+from typing import Any, TypeGuard
 
 import hypothesis
 from hypothesis import strategies as st
@@ -50,6 +50,16 @@ def schema() -> Node:
     """The pinned schema with the edits of overrides.toml."""
     directory = load.schema_directory()
     return Ledger(load.read_pinned(directory), load.read_tables(directory)).edited()
+
+
+def is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether a JSON value is an object."""
+    return isinstance(value, dict)
+
+
+def is_array(value: Any) -> TypeGuard[list[Any]]:
+    """Whether a JSON value is an array."""
+    return isinstance(value, list)
 
 
 def definition(name: str) -> Node:
@@ -205,7 +215,7 @@ def _objects(struct: Struct) -> Strategy:
     return kwargs.map(functools.partial(_build, type_of(struct.name) if struct.name[0] != "_" else None))
 
 
-def _build(cls: Callable[..., Any], kwargs: dict[str, Any]) -> Any:
+def _build(cls: Any, kwargs: dict[str, Any]) -> Any:
     return cls(**kwargs)
 
 
@@ -257,7 +267,7 @@ def unknown_variants(name: str) -> Strategy:
     """Values of an open union with a tag that this version does not know, in some layout of their JSON."""
     tag = tag_of(definition(name))
     shapes = [shape for shape in _shapes(definition(name)) if isinstance(shape, _Object) and shape.unknown]
-    assert tag and shapes, name
+    assert tag, f"{name} is no tagged union"
 
     def made(document: dict[str, Any], layout: Callable[[Any], bytes]) -> v2.UnknownVariant:
         return v2.UnknownVariant(document[tag], layout(document))
@@ -310,7 +320,7 @@ class _Object:
         optional = {name: self.members[name] for name in self.members if name not in self.required}
         named = st.fixed_dictionaries(needed, optional=optional)
         names = [name for name in (*EXTRA, *(("content", "text") if self.unknown else ())) if name not in self.members]
-        others = st.just(cast("dict[str, Any]", {}))
+        others: Strategy = st.just(dict[str, Any]())
         if self.extra is not None:
             others |= st.dictionaries(st.sampled_from(names), self.extra, min_size=1, max_size=2)
         return st.builds(_joined, others, named) | st.builds(_joined, named, others)
@@ -336,7 +346,7 @@ def _shapes(node: Node) -> list[_Shape]:
     """The forms that a value may take."""
     parts: list[list[_Shape]] = []
     if "type" in node:
-        kinds = node["type"] if isinstance(node["type"], list) else [node["type"]]
+        kinds: list[str] = node["type"] if is_array(node["type"]) else [node["type"]]
         parts.append([_own(kind, node) for kind in kinds])
     if "$ref" in node:
         parts.append(_shapes(definition(target(node))))
@@ -437,24 +447,22 @@ def reencoded(name: str, document: Any) -> Any:
 
 
 def _kept(node: Node, owner: str, value: Any) -> Any:
-    if isinstance(value, dict):
-        return _kept_object(node, owner, cast("dict[str, Any]", value))
-    if isinstance(value, list):
-        items = _items(node, cast("list[Any]", value))
-        return value if items is None else [_kept(items, owner, item) for item in cast("list[Any]", value)]
-    if value.__class__ is int and "number" in node.get("type", ()):
-        return float(cast("int", value))
-    return value
+    if is_object(value):
+        return _kept_object(node, owner, value)
+    if is_array(value):
+        items = _items(node, value)
+        return value if items is None else [_kept(items, owner, item) for item in value]
+    return float(value) if value.__class__ is int and "number" in node.get("type", ()) else value
 
 
 def _items(node: Node, value: list[Any]) -> Node | None:
     """The type of an array's items; of several arrays, the one whose required members they have (H15)."""
-    for part in _parts(node):
-        if "items" in part:
-            item: Node = part["items"]
-            needs = definition(target(item)).get("required", []) if "$ref" in item else []
-            if len(_arrays(node)) < 2 or all(set(needs) <= set(entry) for entry in value):
-                return item
+    arrays = _arrays(node)
+    for part in arrays:
+        item: Node = part["items"]
+        needs: list[str] = definition(target(item)).get("required", []) if "$ref" in item else []
+        if len(arrays) < 2 or all(set(needs) <= set(entry) for entry in value):
+            return item
     return None
 
 
@@ -592,8 +600,8 @@ def mutations(document: Any) -> Iterator[Mutation]:
                 yield Mutation(kind, path, _with(document, path, bad))
         if value.__class__ is int:
             yield Mutation("float", path, _with(document, path, float(value)))
-        if isinstance(value, list):
-            for index in {0, len(cast("list[Any]", value))}:
+        if is_array(value):
+            for index in {0, len(value)}:
                 items: list[Any] = [*value[:index], {"zz": SECRET}, *value[index:]]
                 yield Mutation("item", (*path, index), _with(document, path, items))
 
@@ -601,11 +609,11 @@ def mutations(document: Any) -> Iterator[Mutation]:
 def places(document: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Every place in a document, with what is there."""
     yield path, document
-    if isinstance(document, dict):
-        for name, child in cast("dict[str, Any]", document).items():
+    if is_object(document):
+        for name, child in document.items():
             yield from places(child, (*path, name))
-    elif isinstance(document, list):
-        for index, child in enumerate(cast("list[Any]", document)):
+    elif is_array(document):
+        for index, child in enumerate(document):
             yield from places(child, (*path, index))
 
 
@@ -624,6 +632,13 @@ def _without(document: Any, path: Path) -> Any:
     return _with(document, path[:-1], {name: child for name, child in parent.items() if name != path[-1]})
 
 
+CHECKS = (
+    hypothesis.HealthCheck.too_slow,
+    hypothesis.HealthCheck.data_too_large,
+    hypothesis.HealthCheck.filter_too_much,
+)
+
+
 def samples(strategy: Strategy, count: int, seed: int = 0) -> list[Any]:
     """The same draw every time, for tests that compare all of something."""
     found: list[Any] = []
@@ -634,7 +649,7 @@ def samples(strategy: Strategy, count: int, seed: int = 0) -> list[Any]:
         database=None,
         deadline=None,
         phases=[hypothesis.Phase.generate],
-        suppress_health_check=list(hypothesis.HealthCheck),  # nothing is tested here, so nothing is slow or large
+        suppress_health_check=CHECKS,  # nothing is tested here, so nothing is slow or large
     )
     @hypothesis.given(strategy)
     def collect(value: Any) -> None:

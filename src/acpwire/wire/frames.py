@@ -19,7 +19,7 @@ from . import surrogates
 from .errors import DecodeError, EncodeError
 from .lenient import Buffer, Decoding, fault_of
 from .lines import OversizedLine
-from .values import MAY_HOLD_FLOATS, check_finite
+from .values import CHECKS, MAY_HOLD_FLOATS, encode_hook
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -148,6 +148,11 @@ class Method(Generic[P, R]):
         value: P = self._decoding.decode(self.params, _or_empty(raw))
         return value
 
+    def look_at_params(self, raw: Buffer) -> P:
+        """Decode params that are known not to decode strictly. Raises `DecodeError`."""
+        value: P = self._decoding.look(self.params, _or_empty(raw))
+        return value
+
     def decode_result(self, raw: Buffer = EMPTY) -> R:
         """Decode a result; an absent one and null are read as `{}` (ER-10). Raises `DecodeError`."""
         value: R = self._decoding.decode(self.result, _or_empty(raw))
@@ -167,7 +172,7 @@ class Caller(Protocol):
 
 
 def _or_empty(raw: Buffer) -> Buffer:
-    return b"{}" if bytes(memoryview(raw)[:5]) in (b"", b"null") else raw
+    return raw if memoryview(raw).nbytes > 4 or bytes(raw) not in (b"", b"null") else b"{}"
 
 
 # --- reading a line --------------------------------------------------------------------------------------------------
@@ -202,7 +207,7 @@ def line_decoder(
 
     `fast` is the notification that is worth a pass of its own.
     """
-    reader = _Reader(methods, receiver)
+    reader = _Reader(methods, receiver, fast)
     slow = reader.read
     if fast is None:
         return slow
@@ -235,7 +240,8 @@ def line_decoder(
 class _Reader:
     """The second way to read a line: its envelope, then the params by the table of methods."""
 
-    def __init__(self, methods: Methods, receiver: Side) -> None:
+    def __init__(self, methods: Methods, receiver: Side, tried: Method[Any, Any] | None) -> None:
+        self._tried = tried
         self._methods: dict[tuple[str, bool], Method[Any, Any]] = {}
         sides: tuple[Side, ...] = (receiver, "protocol", "proxy")
         for side in sides:
@@ -259,7 +265,7 @@ class _Reader:
             known = self._methods.get((method, request_id is not msgspec.UNSET))
             if known is not None:
                 try:
-                    params = known.decode_params(params)
+                    params = known.look_at_params(params) if known is self._tried else known.decode_params(params)
                 except DecodeError as fault:
                     code, who = (None, None) if request_id is msgspec.UNSET else (INVALID_PARAMS, request_id)
                     return Malformed(line, code, who, method, f"$.params{fault.path[1:]}", fault.message)
@@ -346,6 +352,8 @@ def _or_none(tp: Any, raw: msgspec.Raw | None) -> Any:
 
 # --- writing ---------------------------------------------------------------------------------------------------------
 
+_encode = msgspec.json.Encoder(enc_hook=encode_hook).encode
+
 MAY_HOLD_FLOATS.update(
     {Notification: ("params",), Request: ("params",), ErrorObject: ("data",), ErrorResponse: ("error",)}
 )
@@ -353,8 +361,10 @@ MAY_HOLD_FLOATS.update(
 
 def encode_value(value: Any) -> bytes:
     """One JSON value, without a line feed. A lone surrogate becomes U+FFFD. Raises `EncodeError`."""
-    check_finite(value)
+    CHECKS[type(value)](value)
     try:
+        return _encode(value)
+    except UnicodeEncodeError:
         return surrogates.encode(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise EncodeError(str(error)) from error
@@ -362,4 +372,8 @@ def encode_value(value: Any) -> bytes:
 
 def encode(message: Notification[Any] | Request[Any] | Response[Any] | ErrorResponse) -> bytes:
     """One message as one line, its LF included. A lone surrogate becomes U+FFFD. Raises `EncodeError`."""
-    return encode_value(message) + b"\n"
+    CHECKS[type(message)](message)
+    try:
+        return _encode(message) + b"\n"
+    except (TypeError, ValueError, RecursionError):
+        return encode_value(message) + b"\n"

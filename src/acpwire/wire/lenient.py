@@ -164,28 +164,26 @@ class Decoding:
 
     def _object(self, cls: type[WireStruct]) -> Plan:
         members = {field.encode_name: self._member(cls, field) for field in msgspec.structs.fields(cls)}
-        required = [name for name, (_, _, needed) in members.items() if needed]
+        required = [(name, attr) for name, (attr, _, needed) in members.items() if needed]
 
         def build(raw: Buffer) -> Any:
             values: dict[str, Any] = {}
             held: DecodeError | None = None
-            found = _members(raw)
-            for name, child in found.items():
-                if name not in members:
+            for name, child in _members(raw).items():
+                member = members.get(name)
+                if member is None:
                     continue
-                attr, look, _ = members[name]
                 try:
-                    value = look(child)
+                    value = member[1](child)
                 except DecodeError as fault:
-                    fault = _fault(fault.message, f".{name}{fault.path}")
+                    held = _fault(fault.message, f".{name}{fault.path}")
                     if not self._flags(cls, name) & ALTERNATIVE:
-                        raise fault from None
-                    held = fault
-                    continue
-                if value is not msgspec.UNSET:
-                    values[attr] = value
-            for name in required:
-                if members[name][0] not in values:
+                        raise held from None
+                else:
+                    if value is not msgspec.UNSET:
+                        values[member[0]] = value
+            for name, attr in required:
+                if attr not in values:
                     raise _fault(f"Object missing required field `{name}`")
             try:
                 return cls(**values)

@@ -15,7 +15,7 @@ import msgspec
 from . import surrogates
 from .errors import DecodeError
 from .lenient import Decoding, Tables
-from .values import UnknownVariant, WireStruct, check_finite, wire_name
+from .values import CHECKS, UnknownVariant, WireStruct, wire_name
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -52,7 +52,7 @@ class Validator:
 
     def _schema(self, value: Any) -> Iterator[Violation]:
         try:
-            check_finite(value)
+            CHECKS[type(value)](value)
             raw = surrogates.encode(value)
             if isinstance(value, WireStruct):
                 self._unforgiving.decode(type(value), raw)
