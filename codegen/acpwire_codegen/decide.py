@@ -14,7 +14,7 @@ from .facts import Branch, Facts
 from .ledger import Ledger
 from .load import Source, Tables
 from .model import Alias, Member, Method, Model, SendingRule, Struct, Union
-from .naming import Names, check_attributes, constant, pascal, snake
+from .naming import Names, check_attributes, constant, number_name, pascal, snake
 from .normalise import normalise
 
 BOUNDS = {"minimum": "ge", "maximum": "le", "minLength": "min_length"}
@@ -108,7 +108,7 @@ class _Types:
                 place=place,
                 members=members,
                 keeps_unknown=node.get("extra", False),
-                exclusive=(exclusive["one"], tuple(map(snake, exclusive["of"]))) if exclusive else None,
+                exclusive=(exclusive["one"], _alternatives(exclusive["of"])) if exclusive else None,
                 when=(snake(when["tag"]), {v: list(map(snake, w)) for v, w in when["values"].items()})
                 if when
                 else None,
@@ -268,7 +268,7 @@ class _Types:
         if not node["open"]:
             return Alias(name, {"type": node["type"], "enum": values}, doc=(doc, facts))
         titled = {node["titles"].get(str(value)): value for value in values if node["type"] == "integer"}
-        self.model.codes |= {re.sub(r"\W+", "_", title).upper(): value for title, value in titled.items() if title}
+        self.model.codes |= {number_name(title): value for title, value in titled.items() if title}
         hint: Node = {key: node[key] for key in ("type", *BOUNDS) if key in node}
         note = "Open: unknown values pass and come back unchanged."
         typing = f"Literal[{', '.join(map(repr, values))}] | {base}"
@@ -315,6 +315,10 @@ def _add_methods(model: Model, bound: dict[str, tuple[str, str]], ledger: Ledger
                 doc=ledger.doc("definitions", places["params"], needed=False),
             )
         )
+
+
+def _alternatives(members: dict[str, list[str]]) -> dict[str, tuple[str, ...]]:
+    return {snake(key): tuple(map(snake, own)) for key, own in members.items()}
 
 
 def _origin(place: str, wire: str, child: Node) -> tuple[str, str]:

@@ -47,7 +47,9 @@ class Struct:
     tag: str = ""
     union: str = ""
     keeps_unknown: bool = False
-    exclusive: tuple[bool, tuple[str, ...]] | None = None
+    exclusive: tuple[bool, Mapping[str, tuple[str, ...]]] | None = None
+    """Alternatives that were merged: whether exactly one must be there, and the member that each is known by -> its
+    other members, which count only with it."""
     when: tuple[str, Mapping[str, list[str]]] | None = None
     doc: tuple[str, ...] = ()
 

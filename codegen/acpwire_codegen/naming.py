@@ -15,7 +15,7 @@ from .ledger import Ledger
 RESERVED = {
     *("Annotated", "Any", "ClassVar", "Literal", "Mapping", "Sequence", "TYPE_CHECKING", "TypeAlias"),
     *("Meta", "UNSET", "UnsetType", "convert", "field"),
-    *("OpenObject", "UnknownVariant", "WireStruct", "at_least_one", "decode_base64", "exactly_one", "required_with"),
+    *("OpenObject", "UnknownVariant", "WireStruct", "decode_base64", "exactly_one", "first_of", "required_with"),
 }
 """What types.py imports; a definition of that name needs another one, from overrides.toml."""
 
@@ -117,6 +117,12 @@ def _automatic(place: str) -> str:
     if not value:
         return place
     return f"_{union}Other" if value == "other" else pascal(value) + union
+
+
+def number_name(title: str) -> str:
+    """`Parse error` -> `PARSE_ERROR`, the name of a number that the schema gives a title."""
+    name = re.sub(r"\W+", "_", title).strip("_").upper()
+    return name if name.isidentifier() else f"NUMBER_{name}"
 
 
 def constant(method: str, side: str, kind: str, others: set[tuple[str, str]]) -> str:

@@ -8,6 +8,7 @@ Does not know: Python names, docs, overrides, or what is generated.
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -229,7 +230,7 @@ def _tagged(schema: Schema, name: str, node: Node, tag: str) -> Node:
                 }
     for other in (branch.get("not") for branch in alternatives(node)):
         listed = [b["properties"][tag].get("const") for b in alternatives(other or {})]
-        if other is not None and sorted(listed) != sorted(union["variants"]):
+        if other is not None and Counter(map(repr, listed)) != Counter(map(repr, union["variants"])):
             raise UnknownIdiomError(
                 pointer, f"a `not` list of {listed}", f"exactly the known tags {list(union['variants'])}"
             )
@@ -313,11 +314,24 @@ def merge_alternatives(schema: Schema) -> None:
         schema.defs[name] = {
             "properties": members,
             "required": [*node.get("required", []), *sorted(set[str].intersection(*wants))],
-            "exclusive": {"one": "oneOf" in node, "of": [key for (key,) in deciding]},
+            "exclusive": {
+                "one": "oneOf" in node,
+                "of": {
+                    key: [
+                        name for name in part["properties"] if _only_there(name, part, [node, *parts]) and name != key
+                    ]
+                    for (key,), part in zip(deciding, parts, strict=True)
+                },
+            },
         }
         for branch in branches:
             if "$ref" in branch:
                 schema.drop_unused(branch["$ref"], "merged: its members stand in each type that takes it")
+
+
+def _only_there(name: str, part: Node, places: list[Node]) -> bool:
+    """Whether a member belongs to one alternative alone, and counts only with it."""
+    return not any(name in place.get("properties", {}) for place in places if place is not part)
 
 
 def flatten_unions(schema: Schema) -> None:

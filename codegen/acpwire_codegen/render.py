@@ -48,7 +48,7 @@ def render(model: Model, package: str) -> dict[str, str]:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"runtime": _runtime, "method_doc": _method_doc, "call_name": _call_name}
+    environment.filters |= {"text": json.dumps, "runtime": _runtime, "method_doc": _method_doc, "call_name": _call_name}
     context = {
         "model": model,
         "header": _header(model, package),
@@ -208,10 +208,10 @@ _IMPORTS = {
     "UNSET": "msgspec.UNSET",
     "UnknownVariant": "acpwire.wire.values.UnknownVariant",
     "UnsetType": "msgspec.UnsetType",
-    "at_least_one(": "acpwire.wire.values.at_least_one",
     "decode_base64(": "acpwire.wire.values.decode_base64",
     "convert(": "msgspec.convert",
     "exactly_one(": "acpwire.wire.values.exactly_one",
+    "first_of(": "acpwire.wire.values.first_of",
     "field(": "msgspec.field",
     "required_with(": "acpwire.wire.values.required_with",
 }
@@ -330,7 +330,7 @@ def _wrapped(name: str, typing: str) -> str:
 
 def _docstring(lines: tuple[str, ...], indent: int = 4) -> list[str]:
     """The lines of a docstring, wrapped; none where there is nothing to say."""
-    said = [line for line in lines if line]
+    said = [_escaped(line) for line in lines if line]
     if not said:
         return []
     width = WIDTH - indent
@@ -344,6 +344,12 @@ def _docstring(lines: tuple[str, ...], indent: int = 4) -> list[str]:
     return [*out, '"""']
 
 
+def _escaped(line: str) -> str:
+    """A line as it must be written inside a docstring."""
+    line = line.replace("\\", "\\\\").replace('"' * 3, '\\"' * 3)
+    return line[:-1] + '\\"' if line.endswith('"') else line
+
+
 def _member_doc(member: Member) -> str:
     doc = member.doc or (f"None resets it to `{member.reset}`." if member.reset else "")
     return "\n    ".join(_docstring((doc,)))
@@ -352,8 +358,8 @@ def _member_doc(member: Member) -> str:
 def _check(struct: Struct) -> str:
     """The body of `__post_init__`, for what msgspec cannot say."""
     if struct.exclusive:
-        one, attrs = struct.exclusive
-        return f"{'exactly_one' if one else 'at_least_one'}(self, {', '.join(map(repr, attrs))})"
+        one, alternatives = struct.exclusive
+        return f"{'exactly_one' if one else 'first_of'}(self, {dict(alternatives)!r})"
     if struct.when:
         tag, values = struct.when
         needs = {value: tuple(attrs) for value, attrs in values.items()}

@@ -1,21 +1,26 @@
-"""A generated package from a schema in a few milliseconds: built, rendered, written and imported.
+"""A generated package from a schema in a few milliseconds, and what tests say about the values that it decodes.
 
-Owns: turning a schema (a dict, or a file) into a `Package` under a directory of the test's choice, with the tables that
-the test gives. Does not know: which schemas there are, or what is expected of them.
+Owns: turning a schema into a `Package` under a directory of the test's choice, with the tables that the test gives, and
+the comparison of a decoded value with a description of it in JSON. Does not know: which schemas there are, or what is
+expected of them.
 """
 
 from __future__ import annotations
 
 import copy
 import importlib
+import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
+import msgspec
+
+from acpwire.wire import UnknownVariant
 from acpwire_codegen import load
 from acpwire_codegen.decide import build
 from acpwire_codegen.model import Model
@@ -38,11 +43,15 @@ class Package:
 
     def type(self, name: str) -> Any:
         """A class or alias by its name."""
-        return getattr(importlib.import_module(f"{self.module.__name__}.types"), name)
+        return getattr(self.module.types, name)
 
     def decode(self, name: str, raw: bytes) -> Any:
         """Decode one value as the class or alias of that name."""
         return self.module.decode(self.type(name), raw)
+
+    def look(self, name: str, raw: bytes) -> Any:
+        """Decode one value without the strict decoder."""
+        return self.module.unions.DECODING.look(self.type(name), raw)
 
     def encode(self, value: Any) -> bytes:
         """Encode one value."""
@@ -70,14 +79,101 @@ def make_package(directory: Path, name: str, source: load.Source, tables: load.T
 
 
 @contextmanager
-def importable(directory: Path) -> Iterator[Path]:
+def importable(directory: Path) -> Generator[Path]:
     """Make the packages in a directory importable, and forget them afterwards."""
     sys.path.insert(0, str(directory))
-    known = set(sys.modules)
     try:
         yield directory
     finally:
         sys.path.remove(str(directory))
-        for name in set(sys.modules) - known:
-            if str(getattr(sys.modules[name], "__file__", "") or "").startswith(str(directory)):
+        for name, module in list(sys.modules.items()):
+            if str(getattr(module, "__file__", None)).startswith(str(directory)):
                 del sys.modules[name]
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def canonical(raw: bytes) -> str:
+    """JSON whatever its layout and the order of its members; 1, 1.0 and true differ."""
+    return json.dumps(json.loads(raw), sort_keys=True)
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Every string that stands as a value in parsed JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from strings(list(cast("dict[str, Any]", value).values()))
+    elif isinstance(value, list):
+        for child in cast("Iterable[Any]", value):
+            yield from strings(child)
+
+
+def unknowns(value: Any) -> Iterator[UnknownVariant]:
+    """Every unknown variant in a decoded value."""
+    if isinstance(value, UnknownVariant):
+        yield value
+    elif isinstance(value, msgspec.Struct):
+        yield from unknowns([getattr(value, attr) for attr in value.__struct_fields__])
+    elif isinstance(value, dict):
+        yield from unknowns(list(cast("dict[str, Any]", value).values()))
+    elif isinstance(value, list):
+        for child in cast("Iterable[Any]", value):
+            yield from unknowns(child)
+
+
+def differences(expected: Any, value: Any, raw: bytes, path: str = "$") -> Iterator[str]:
+    """Where a decoded value is not what the description in JSON says, in words.
+
+    `{"class": NAME, ATTRIBUTE: EXPECTED, ...}` is a value of that class of which every attribute that is not mentioned
+    has its default; `{"class": "UNSET"}` is UNSET, and `{"class": "UnknownVariant", "tag": TAG}` must hold bytes that
+    are in `raw`. Anything else is itself, and of the same type.
+    """
+    if isinstance(expected, dict):
+        wanted = dict(cast("dict[str, Any]", expected))
+        name = wanted.pop("class", None)
+        if name is not None:
+            yield from _class_differences(name, wanted, value, raw, path)
+        elif not isinstance(value, Mapping) or wanted.keys() != cast("Mapping[str, Any]", value).keys():
+            yield f"{path}: {value!r} has not the keys {list(wanted)}"
+        else:
+            for key, child in wanted.items():
+                yield from differences(child, value[key], raw, f"{path}[{key}]")
+    elif isinstance(expected, list):
+        items = cast("Sequence[Any]", expected)
+        if not isinstance(value, list) or len(items) != len(cast("Sequence[Any]", value)):
+            yield f"{path}: {value!r} is no list of {len(items)}"
+        else:
+            for index, child in enumerate(items):
+                yield from differences(child, value[index], raw, f"{path}[{index}]")
+    elif type(expected) is not type(value) or expected != value:
+        yield f"{path}: {value!r} is not {expected!r}"
+
+
+def _class_differences(name: str, wanted: dict[str, Any], value: Any, raw: bytes, path: str) -> Iterator[str]:
+    if name == "UNSET":
+        if value is not msgspec.UNSET:
+            yield f"{path}: {value!r} is not UNSET"
+    elif type(value).__name__ != name:
+        yield f"{path}: {value!r} is no {name}"
+    elif isinstance(value, UnknownVariant):
+        if value.tag != wanted["tag"] or value.raw not in raw:
+            yield f"{path}: {value!r} is not the value that came, with tag {wanted['tag']}"
+    else:
+        for attr, child in wanted.items():
+            yield from differences(child, getattr(value, attr), raw, f"{path}.{attr}")
+        if isinstance(value, msgspec.Struct):
+            yield from _defaults(wanted, value, path)
+
+
+def _defaults(wanted: dict[str, Any], value: msgspec.Struct, path: str) -> Iterator[str]:
+    for field in msgspec.structs.fields(value):
+        if field.name in wanted:
+            continue
+        if field.required:
+            yield f"{path}.{field.name} is required, and it is not said what it is"
+            continue
+        default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        if getattr(value, field.name) != default:
+            yield f"{path}.{field.name}: {getattr(value, field.name)!r} is not its default, {default!r}"

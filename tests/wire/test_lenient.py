@@ -243,7 +243,7 @@ def _is_step(step: re.Match[str], at: str | int) -> bool:
 
 @every_type
 def test_a_refusal_says_where(name: str) -> None:
-    """W-UP, ER-07: the path is that of the fault, or of something that holds it."""
+    """Design 3: the path is that of the fault, or of something that holds it."""
     for case in cases(name):
         if isinstance(case.ours, Refused):
             inside = {"array": (0,), "object": ("zz",)}.get(case.mutation.kind, ())

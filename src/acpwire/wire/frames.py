@@ -17,9 +17,9 @@ import msgspec
 
 from . import surrogates
 from .errors import DecodeError, EncodeError
-from .lenient import Buffer, Decoding, fault_of
+from .lenient import Decoding, fault_of
 from .lines import OversizedLine
-from .values import CHECKS, MAY_HOLD_FLOATS, encode_hook
+from .values import CHECKS, MAY_HOLD_FLOATS, Buffer, encode_hook
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -361,19 +361,17 @@ MAY_HOLD_FLOATS.update(
 
 def encode_value(value: Any) -> bytes:
     """One JSON value, without a line feed. A lone surrogate becomes U+FFFD. Raises `EncodeError`."""
-    CHECKS[type(value)](value)
     try:
+        CHECKS[type(value)](value)
         return _encode(value)
     except UnicodeEncodeError:
         return surrogates.encode(value)
+    except EncodeError:
+        raise
     except (TypeError, ValueError, RecursionError) as error:
         raise EncodeError(str(error)) from error
 
 
 def encode(message: Notification[Any] | Request[Any] | Response[Any] | ErrorResponse) -> bytes:
     """One message as one line, its LF included. A lone surrogate becomes U+FFFD. Raises `EncodeError`."""
-    CHECKS[type(message)](message)
-    try:
-        return _encode(message) + b"\n"
-    except (TypeError, ValueError, RecursionError):
-        return encode_value(message) + b"\n"
+    return encode_value(message) + b"\n"

@@ -21,10 +21,9 @@ import msgspec
 
 from . import surrogates
 from .errors import DecodeError
-from .values import UnknownVariant, WireStruct, decode_hook
+from .values import Buffer, UnknownVariant, WireStruct, decode_hook
 
 T = TypeVar("T")
-Buffer = bytes | bytearray | memoryview | msgspec.Raw
 Plan = Callable[[Buffer], Any]
 
 ERROR = 1
@@ -80,10 +79,7 @@ class Decoding:
         except msgspec.ValidationError:
             return self.look(tp, raw)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            hidden = surrogates.hide(bytes(raw))
-            if hidden is None:
-                raise fault_of(error) from None
-            return hidden.restore(self.decode(tp, hidden.text))
+            return self._without_halves(tp, raw, error)
 
     def look(self, tp: Any, raw: Buffer) -> Any:
         """Take the second look alone, at a value whose strict decode is known to fail. Raises `DecodeError`."""
@@ -92,7 +88,14 @@ class Decoding:
         except DecodeError as fault:
             raise DecodeError(fault.message, f"${fault.path}") from None
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            return self._without_halves(tp, raw, error)
+
+    def _without_halves(self, tp: Any, raw: Buffer, error: Exception) -> Any:
+        """Decode what is no JSON for msgspec, if that is only because of lone surrogates."""
+        hidden = surrogates.hide(bytes(raw))
+        if hidden is None:
             raise fault_of(error) from None
+        return hidden.restore(self.decode(tp, hidden.text))
 
     def strict(self, tp: Any) -> msgspec.json.Decoder[Any]:
         """The decoder that takes no second look."""
@@ -144,9 +147,9 @@ class Decoding:
             options = [option for option in args if option not in (types.NoneType, msgspec.UnsetType)]
             if len(options) == 1:
                 return self._build(options[0], flags)
-        elif origin is not None and issubclass(origin, Sequence):
+        elif isinstance(origin, type) and issubclass(origin, Sequence):
             return self._array(tp, args[0], bool(flags & SKIP))
-        elif origin is not None and issubclass(origin, Mapping):
+        elif isinstance(origin, type) and issubclass(origin, Mapping):
             return self._map(args[1])
         return self._leaf(tp)
 
@@ -164,6 +167,7 @@ class Decoding:
 
     def _object(self, cls: type[WireStruct]) -> Plan:
         members = {field.encode_name: self._member(cls, field) for field in msgspec.structs.fields(cls)}
+        tag_field, tag = cls.__struct_config__.tag_field, cls.__struct_config__.tag
         required = [(name, attr) for name, (attr, _, needed) in members.items() if needed]
 
         def build(raw: Buffer) -> Any:
@@ -172,6 +176,8 @@ class Decoding:
             for name, child in _members(raw).items():
                 member = members.get(name)
                 if member is None:
+                    if name == tag_field and _text_or_none(child) != tag:
+                        raise _fault("Invalid value", f".{name}")
                     continue
                 try:
                     value = member[1](child)
@@ -230,11 +236,10 @@ class Decoding:
         build = self._object(cls)
 
         def state(raw: Buffer) -> Any:
-            try:
-                value: str = _TEXT.decode(_members(raw)[name])
-            except (KeyError, msgspec.ValidationError):
-                value = known[0]  # `build` says what is wrong with it
-            return build(raw) if value in known else UnknownVariant(getattr(cls, "tag", value), bytes(raw))
+            value = _text_or_none(_members(raw).get(name))
+            if value is None or value in known:
+                return build(raw)
+            return UnknownVariant(getattr(cls, "tag", value), raw)
 
         return state
 
@@ -263,19 +268,19 @@ class Decoding:
                 raise _fault("Invalid value", f".{union.tag}")
             if other is not None:
                 other(raw)
-            return UnknownVariant(tag, bytes(raw))
+            return UnknownVariant(tag, raw)
 
         return choose
 
     def _choice(self, options: Sequence[Plan]) -> Plan:
         def choose(raw: Buffer) -> Any:
-            first: DecodeError | None = None
+            faults: list[DecodeError] = []
             for option in options:
                 try:
                     return option(raw)
                 except DecodeError as fault:
-                    first = first or fault
-            raise first or _fault("Invalid value")
+                    faults.append(fault)
+            raise max(faults, key=lambda fault: len(re.findall(r"[.\[]", fault.path)))  # the one that got farthest
 
         return choose
 
@@ -337,6 +342,13 @@ def _members(raw: Buffer) -> dict[str, msgspec.Raw]:
         return _MEMBERS.decode(raw)
     except msgspec.ValidationError:
         raise _fault("Expected `object`") from None
+
+
+def _text_or_none(raw: msgspec.Raw | None) -> str | None:
+    try:
+        return None if raw is None else _TEXT.decode(raw)
+    except msgspec.ValidationError:
+        return None
 
 
 def _without_unset(tp: Any) -> Any:

@@ -146,11 +146,6 @@ def _only_with(held: Any, argument: str, owner: WireStruct) -> Found:
         yield "", f"may only be given when `{wire_name(attr)}` is {wanted!r}"
 
 
-def _alone(_: Any, other: str, owner: WireStruct) -> Found:
-    if getattr(owner, other) is not msgspec.UNSET:
-        yield "", f"excludes `{wire_name(other)}`"
-
-
 def _named(held: Any, attr: str) -> Iterator[tuple[str, Any]]:
     """The attribute of each item, groups of items looked into."""
     for at, item in _each(held):
@@ -165,7 +160,6 @@ def _named(held: Any, attr: str) -> Iterator[tuple[str, Any]]:
 
 KINDS: Mapping[str, Callable[[Any, Any, WireStruct], Found]] = {
     "absolute": _absolute,
-    "alone": _alone,
     "among": _among,
     "at_most": _at_most,
     "only_with": _only_with,

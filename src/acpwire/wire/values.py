@@ -7,16 +7,18 @@ Does not know: JSON-RPC, lines, or any generated type.
 from __future__ import annotations
 
 import binascii
+import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
 import msgspec
 
 from .errors import DecodeError, EncodeError
 
-Hook = Callable[[type, Any], Any]
+Buffer = bytes | bytearray | memoryview | msgspec.Raw
+"""JSON as bytes, or as a view into some."""
 
 
 def wire_name(attr: str) -> str:
@@ -51,7 +53,7 @@ class UnknownVariant:
     tag: str
     raw: bytes
 
-    def __init__(self, tag: str, raw: bytes) -> None:
+    def __init__(self, tag: str, raw: Buffer) -> None:
         self.tag = tag
         self.raw = bytes(raw)
 
@@ -103,7 +105,9 @@ class OpenObject(dict[str, Any]):
 
 def decode_hook(kind: type, value: Any) -> Any:
     """msgspec's `dec_hook`: builds the types that are no Structs."""
-    if issubclass(kind, OpenObject) and isinstance(value, dict):
+    if issubclass(kind, OpenObject):
+        if not isinstance(value, dict):
+            raise ValueError("Expected `object`")  # noqa: TRY004  # msgspec turns it into its own error, with the path
         msgspec.convert(value, kind.fields)
         return kind.with_members(cast("dict[str, Any]", value))
     raise ValueError("Object has a member that must be absent")  # the only other such type is UnsetType
@@ -120,30 +124,32 @@ MAY_HOLD_FLOATS: dict[type, tuple[str, ...]] = {}
 """Class -> attributes in which a float may be, at any depth. Every generated package adds its own."""
 
 
-class _FiniteChecks(dict[type, Callable[[Any], None]]):
+class _FiniteChecks(dict[type[Any], Callable[[Any], None]]):
     """Type -> the function that looks into a value of it; made on first need, as this is half the cost of encoding."""
 
-    def __missing__(self, kind: type) -> Callable[[Any], None]:
-        attrs = MAY_HOLD_FLOATS.get(kind)
-        if attrs is not None:
-            check = self._of_attributes(kind, attrs)
+    def __missing__(self, kind: type[Any]) -> Callable[[Any], None]:
+        if issubclass(kind, msgspec.Struct):
+            check = self._of_attributes(kind, MAY_HOLD_FLOATS.get(kind, kind.__struct_fields__))
+        elif dataclasses.is_dataclass(kind):
+            check = self._of_attributes(None, tuple(field.name for field in dataclasses.fields(kind)))
         elif issubclass(kind, float):
             check = _check_float
         elif issubclass(kind, Mapping):
             check = _check_mapping
         else:
-            check = _check_items if issubclass(kind, list | tuple) else _pass
+            check = _check_items if issubclass(kind, list | tuple | set | frozenset) else _pass
         self[kind] = check
         return check
 
-    def _of_attributes(self, kind: type, attrs: tuple[str, ...]) -> Callable[[Any], None]:
+    def _of_attributes(self, kind: type[msgspec.Struct] | None, attrs: tuple[str, ...]) -> Callable[[Any], None]:
         """Straight code, as a loop over the attributes takes twice as long; what is not there is not looked into."""
-        absent = {field.name: field.default for field in msgspec.structs.fields(kind)}
-        lines = ["def check(value):"]
+        absent = {field.name: field.default for field in msgspec.structs.fields(kind)} if kind else {}
+        lines = ["def check(value):", "    pass"]
         for attr in attrs:
-            condition = {None: "if held is not None: ", msgspec.NODEFAULT: ""}.get(
-                absent[attr], "if held is not UNSET and held is not None: "
-            )
+            default = absent.get(attr)
+            condition = "" if default is msgspec.NODEFAULT else "if held is not None: "
+            if default is msgspec.UNSET:
+                condition = "if held is not UNSET and held is not None: "
             lines += [f"    held = value.{attr}", f"    {condition}checks[type(held)](held)"]
         made: dict[str, Any] = {"checks": self, "UNSET": msgspec.UNSET}
         exec("\n".join(lines), made)  # noqa: S102  # made of attribute names of our own classes
@@ -188,16 +194,30 @@ def decode_base64(text: str, member: str) -> bytes:
         raise DecodeError(f"Invalid base64: {error}", f"$.{member}") from None
 
 
-def exactly_one(value: msgspec.Struct, *attrs: str) -> None:
-    """Refuse a value unless exactly one of these members is there; null counts as there (EL-04, H21)."""
-    if sum(getattr(value, attr) is not msgspec.UNSET for attr in attrs) != 1:
-        raise ValueError(f"Object must have exactly one of {_listed(attrs)}")
+Alternatives = Mapping[str, Sequence[str]]
+"""The attribute that an alternative is known by -> its other attributes, which count only with it."""
 
 
-def at_least_one(value: msgspec.Struct, *attrs: str) -> None:
-    """Refuse a value that has none of these members (H22)."""
-    if all(getattr(value, attr) is msgspec.UNSET for attr in attrs):
-        raise ValueError(f"Object must have {_listed(attrs)}")
+def exactly_one(value: msgspec.Struct, alternatives: Alternatives) -> None:
+    """Refuse a value unless exactly one alternative is there; null counts as there (EL-04, H21)."""
+    if sum(getattr(value, attr) is not msgspec.UNSET for attr in alternatives) != 1:
+        raise ValueError(f"Object must have exactly one of {_listed(alternatives)}")
+    _keep_first(value, alternatives)
+
+
+def first_of(value: msgspec.Struct, alternatives: Alternatives) -> None:
+    """Refuse a value that has no alternative; of several, the first counts and the others are not there (H22)."""
+    if all(getattr(value, attr) is msgspec.UNSET for attr in alternatives):
+        raise ValueError(f"Object must have {_listed(alternatives)}")
+    _keep_first(value, alternatives)
+
+
+def _keep_first(value: msgspec.Struct, alternatives: Alternatives) -> None:
+    first = next(attr for attr in alternatives if getattr(value, attr) is not msgspec.UNSET)
+    others = {attr for key, own in alternatives.items() if key != first for attr in (key, *own)}
+    for field in msgspec.structs.fields(value) if others else ():
+        if field.name in others and getattr(value, field.name) is not field.default:
+            msgspec.structs.force_setattr(value, field.name, field.default)
 
 
 def required_with(value: msgspec.Struct, tag: str, needs: dict[str, tuple[str, ...]]) -> None:
@@ -207,5 +227,5 @@ def required_with(value: msgspec.Struct, tag: str, needs: dict[str, tuple[str, .
             raise ValueError(f"Object missing required field `{wire_name(attr)}`")
 
 
-def _listed(attrs: tuple[str, ...]) -> str:
+def _listed(attrs: Iterable[str]) -> str:
     return " or ".join(f"`{wire_name(attr)}`" for attr in attrs)

@@ -14,14 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
-from acpwire.wire.values import (
-    OpenObject,
-    UnknownVariant,
-    WireStruct,
-    at_least_one,
-    decode_base64,
-    exactly_one,
-)
+from acpwire.wire.values import OpenObject, UnknownVariant, WireStruct, decode_base64, exactly_one, first_of
 from msgspec import UNSET, Meta, UnsetType, field
 
 AbsolutePath: TypeAlias = str
@@ -979,7 +972,7 @@ class ElicitationFormMode(WireStruct, frozen=True, kw_only=True, tag_field="mode
     """
 
     def __post_init__(self) -> None:
-        exactly_one(self, 'session_id', 'request_id')
+        exactly_one(self, {'session_id': ('tool_call_id',), 'request_id': ()})
 
 
 ElicitationId: TypeAlias = str
@@ -1051,7 +1044,7 @@ class ElicitationUrlMode(WireStruct, frozen=True, kw_only=True, tag_field="mode"
     """
 
     def __post_init__(self) -> None:
-        exactly_one(self, 'session_id', 'request_id')
+        exactly_one(self, {'session_id': ('tool_call_id',), 'request_id': ()})
 
 
 if TYPE_CHECKING:
@@ -1679,7 +1672,7 @@ class MessageMcpResponse(WireStruct, frozen=True, kw_only=True):
     """Failure reported by the MCP server; never null, and ignored where `result` is there too."""
 
     def __post_init__(self) -> None:
-        at_least_one(self, 'result', 'error')
+        first_of(self, {'result': (), 'error': ()})
 
 
 class MultiSelectPropertySchema(WireStruct, frozen=True, kw_only=True, tag_field="type", tag="array"):
@@ -3712,7 +3705,7 @@ class _CreateElicitationRequestOther(WireStruct, frozen=True, kw_only=True):
     request_id: RequestId | UnsetType = UNSET
 
     def __post_init__(self) -> None:
-        exactly_one(self, 'session_id', 'request_id')
+        exactly_one(self, {'session_id': ('tool_call_id',), 'request_id': ()})
 
 
 class _CreateElicitationResponseOther(WireStruct, frozen=True, kw_only=True):

@@ -1389,9 +1389,6 @@ RULES: Mapping[type[WireStruct], tuple[Rule, ...]] = {
         Rule("additional_directories", "absolute", None, "DF-03"),
         Rule("mcp_servers", "unique", 'name', "SS-06"),
     ),
-    t.MessageMcpResponse: (
-        Rule("error", "alone", 'result', "UN-06"),
-    ),
 }
 """Class -> what binds senders beyond its types, checked by `validate`."""
 
