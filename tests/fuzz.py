@@ -16,12 +16,14 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from acpwire import v2, wire
+
+T = TypeVar("T")
 
 CORPUS = Path(__file__).parent / "corpus"
 BOM = b"\xef\xbb\xbf"
@@ -54,10 +56,18 @@ def hostile() -> dict[str, tuple[str, bytes]]:
     return {case["id"]: (case["to"], case["line"].encode()) for case in cases}
 
 
+ERRORS = (
+    b'{"jsonrpc":"2.0","id":3,"error":{"code":-32002,"message":"Not found","data":{"sessionId":"s1"}}}',
+    b'{"jsonrpc":"2.0","id":"a","error":{"code":-32603,"message":"Internal error","data":[1,null,"x",{"a":0.5}]}}',
+    b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}',
+)
+"""The recordings have hardly any."""
+
+
 @functools.cache
 def corpus() -> tuple[bytes, ...]:
     """Every line there is, once."""
-    lines = [*recorded("agent"), *recorded("client"), *examples(), *(line for _, line in hostile().values())]
+    lines = [*recorded("agent"), *recorded("client"), *examples(), *(line for _, line in hostile().values()), *ERRORS]
     return tuple(dict.fromkeys(lines))
 
 
@@ -79,8 +89,10 @@ VALUES = tuple(
 )
 KEYS = (b'"id"', b'"method"', b'"jsonrpc"', b'"params"', b'"result"', b'"error"', b'"_meta"', b'"sessionUpdate"')
 HALVES = (rb"\ud83d", rb"\uDE00", rb"\udbff\udbff", rb"\uDfFf\uD800", rb"\\ud800", rb"\ue000", "\ue001".encode())
-BITS = (b"\xff", b"\xc3", b"\xed\xa0\x80", b"\x00", b"\x1f", b"\n", b"\r\n", b" ", b"\\", b'"', b"\xe2\x80\xa8", BOM)
-BITS += (b"{", b"}", b"[", b"]", b",", b":", b"[" * 40, b'{"":' * 40, b"//", b"-", b".")
+BITS = (
+    *(b"\xff", b"\xc3", b"\xed\xa0\x80", b"\x00", b"\x1f", b"\n", b"\r\n", b" ", b"\\", b'"', b"\xe2\x80\xa8", BOM),
+    *(b"{", b"}", b"[", b"]", b",", b":", b"[" * 40, b'{"":' * 40, b"//", b"-", b"."),
+)
 
 
 @dataclass
@@ -151,7 +163,7 @@ class Mutator:
     def next(self) -> bytes:
         """The next line."""
         chance, seed = self._random.random(), self._pick(self._seeds)
-        line: bytes = seed.line
+        line = seed.line
         if seed.members and chance < 0.8:
             line = self._pick(self._by_part)(seed)
         if chance > 0.7:
@@ -166,7 +178,7 @@ class Mutator:
             else:
                 self._seeds[self._fixed + int(self._random.random() * POOL)] = Seed.of(line)
 
-    def _pick(self, items: Any) -> Any:
+    def _pick(self, items: Sequence[T]) -> T:
         return items[int(self._random.random() * len(items))]
 
     def _place(self, line: bytes) -> int:
@@ -174,10 +186,9 @@ class Mutator:
 
     def _value(self) -> bytes:
         """A value: one of those that are known to be awkward, or one from another line."""
-        other: Seed = self._pick(self._seeds)
+        other = self._pick(self._seeds)
         if self._random.random() < 0.6 or not other.values:
-            value: bytes = self._pick(VALUES)
-            return value
+            return self._pick(VALUES)
         start, end = self._pick(other.values)
         return other.line[start:end]
 

@@ -223,8 +223,9 @@ def test_a_call_surface_stands_on_what_checkers_take_for_a_caller(user: Any) -> 
         {"session/prompt": b'{"messageId":"m"}', "session/set_config_option": b'{"configOptions":[]}'}
     )
     assert asyncio.run(user.call(caller)) == "m"
-    assert caller.sent == [
-        'session/prompt {"sessionId":"s","prompt":[{"type":"text","text":"hello"}]}',
-        'session/cancel {"sessionId":"s"}',
-        'session/set_config_option {"type":"id","value":"v","sessionId":"s","configId":"c"}',
+    sent = [(name, json.loads(params)) for name, _, params in (call.partition(" ") for call in caller.sent)]
+    assert sent == [
+        ("session/prompt", {"sessionId": "s", "prompt": [{"type": "text", "text": "hello"}]}),
+        ("session/cancel", {"sessionId": "s"}),
+        ("session/set_config_option", {"type": "id", "value": "v", "sessionId": "s", "configId": "c"}),
     ]

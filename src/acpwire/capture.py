@@ -134,9 +134,9 @@ class _Header(msgspec.Struct, frozen=True):
     version: int
 
 
-class _Entry(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    sender: Sender
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     time: float | None = None
+    sender: Sender
     line: str | None = None
     base64: bytes | None = None
 
@@ -177,9 +177,9 @@ class Recorder:
         try:
             text = raw.decode()
         except UnicodeDecodeError:
-            entry = _Entry(sender, when, base64=raw)
+            entry = _Entry(time=when, sender=sender, base64=raw)
         else:
-            entry = _Entry(sender, when, text)
+            entry = _Entry(time=when, sender=sender, line=text)
         self._write(_encode(entry) + b"\n")
 
     def close(self) -> None:
@@ -688,13 +688,14 @@ class _Peers:
         return self.current
 
     def _answering(self, message: Response[Any] | ErrorResponse) -> Sender | None:
-        if message.id is None:
-            return None
-        askers: tuple[Sender, ...] = ("agent", "client")
-        found = [(*self._waiting[asker, message.id], asker) for asker in askers if (asker, message.id) in self._waiting]
-        for _, method, asker in sorted(found, key=lambda one: one[0], reverse=True):
+        found: list[tuple[int, Method[Any, Any] | None, Sender]] = []
+        for asker, answerer in _OTHER.items():
+            waiting = None if message.id is None else self._waiting.get((asker, message.id))
+            if waiting is not None:
+                found.append((*waiting, answerer))
+        for _, method, answerer in sorted(found, key=lambda one: one[0], reverse=True):
             if method is None or isinstance(message, ErrorResponse) or _fits(method, message.result):
-                return _OTHER[asker]
+                return answerer
         return None
 
 

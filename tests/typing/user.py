@@ -309,7 +309,8 @@ def values(raw: bytes) -> None:
     reveal_type(v2.decode(list[v2.PlanEntry], raw))  # reveals: list[PlanEntry]
     reveal_type(v2.encode(v2.TextContent(text="hello")))  # reveals: bytes
     block: ContentBlock = v2.decode(v2.ContentBlock, raw)
-    print(block.tag)
+    reveal_type(v2.validate(block))  # reveals: list[Violation]
+    reveal_type(v2.decode(v2.ImageContent, raw).data_bytes)  # reveals: bytes
     image: v2.ImageContent = v2.decode(v2.TextContent, raw)  # error: another type
     del image
     v2.decode(v2.TextContent, 7)  # error: no bytes

@@ -1279,6 +1279,10 @@ def test_bytes_are_decoded_on_demand_and_one_by_one(name: str, member: str) -> N
     texts = ("aGk=", "IQ==", "w4M=", "qQ==", "")
     chunks = [getattr(read(name, document(name) | {member: text}), f"{member}_bytes") for text in texts]
     assert chunks == [b"hi", b"!", b"\xc3\x83", b"\xa9", b""]
+    for text in ("aGk=IQ==", "#", "\u00e9"):
+        value = read(name, document(name) | {member: text})
+        with pytest.raises(v2.DecodeError):
+            getattr(value, f"{member}_bytes")
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,11 @@ from acpwire import v2
 from acpwire.wire import DecodeError, EncodeError, OpenObject, UnknownVariant
 from acpwire.wire.values import (
     WireStruct,
-    at_least_one,
     decode_base64,
     decode_hook,
     encode_hook,
     exactly_one,
+    first_of,
     required_with,
     wire_name,
 )
@@ -309,13 +309,16 @@ def test_a_member_that_must_be_absent_is_refused() -> None:
 
 
 class Scope(WireStruct, frozen=True, kw_only=True):
-    """Members of which one decides."""
+    """Members of which one decides, and two that belong to the first alone."""
 
     tag: str = "a"
     session_id: Any = msgspec.UNSET
     request_id: Any = msgspec.UNSET
+    tool_call_id: str | None = None
+    lines: list[str] = []
 
 
+ALTERNATIVES = {"session_id": ("tool_call_id", "lines"), "request_id": ()}
 ABSENT_NULL_VALUE = st.sampled_from([msgspec.UNSET, None, 0, "x"])
 
 
@@ -324,21 +327,36 @@ def test_exactly_one_counts_members_that_are_there_null_included(session: Any, r
     """EL-04, H21."""
     value = Scope(session_id=session, request_id=request)
     if (session is msgspec.UNSET) != (request is msgspec.UNSET):
-        exactly_one(value, "session_id", "request_id")
+        exactly_one(value, ALTERNATIVES)
+        assert value == Scope(session_id=session, request_id=request)
     else:
         with pytest.raises(ValueError, match="exactly one of `sessionId` or `requestId`"):
-            exactly_one(value, "session_id", "request_id")
+            exactly_one(value, ALTERNATIVES)
 
 
 @given(ABSENT_NULL_VALUE, ABSENT_NULL_VALUE)
-def test_at_least_one_counts_members_that_are_there_null_included(session: Any, request: Any) -> None:
-    """H22: `result: null` is a result."""
+def test_first_of_takes_the_first_that_is_there_null_included(session: Any, request: Any) -> None:
+    """H22: `result: null` is a result, and of both it is the one that counts."""
     value = Scope(session_id=session, request_id=request)
     if session is msgspec.UNSET and request is msgspec.UNSET:
         with pytest.raises(ValueError, match="must have `sessionId` or `requestId`"):
-            at_least_one(value, "session_id", "request_id")
+            first_of(value, ALTERNATIVES)
     else:
-        at_least_one(value, "session_id", "request_id")
+        first_of(value, ALTERNATIVES)
+        kept = Scope(session_id=session) if session is not msgspec.UNSET else Scope(request_id=request)
+        assert value == kept
+
+
+@pytest.mark.parametrize("check", [exactly_one, first_of])
+def test_members_of_the_other_alternative_are_not_there(check: Callable[[Any, Any], None]) -> None:
+    """H21: `toolCallId` only with a session; elsewhere it is a member that nobody knows."""
+    value = Scope(request_id="r", tool_call_id="t", lines=["a"], tag="b")
+    check(value, ALTERNATIVES)
+    assert value == Scope(request_id="r", tag="b")
+    assert _encode(value) == b'{"tag":"b","requestId":"r"}'
+    value = Scope(session_id="s", tool_call_id="t", lines=["a"])
+    check(value, ALTERNATIVES)
+    assert value == Scope(session_id="s", tool_call_id="t", lines=["a"])
 
 
 @given(ABSENT_NULL_VALUE, st.sampled_from(["a", "b", "c"]))

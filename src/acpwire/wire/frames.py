@@ -154,8 +154,11 @@ class Method(Generic[P, R]):
         return value
 
     def decode_result(self, raw: Buffer = EMPTY) -> R:
-        """Decode a result; an absent one and null are read as `{}` (ER-10). Raises `DecodeError`."""
-        value: R = self._decoding.decode(self.result, _or_empty(raw))
+        """Decode a result; an absent one, and null where it is no result, are read as `{}` (ER-10).
+
+        Raises `DecodeError`.
+        """
+        value: R = self._decoding.decode(self.result, raw if self.result is Any and bytes(raw) else _or_empty(raw))
         return value
 
 

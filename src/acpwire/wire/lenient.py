@@ -280,7 +280,7 @@ class Decoding:
                     return option(raw)
                 except DecodeError as fault:
                     faults.append(fault)
-            raise max(faults, key=lambda fault: len(re.findall(r"[.\[]", fault.path)))  # the one that got farthest
+            raise max(faults, key=_how_far)
 
         return choose
 
@@ -349,6 +349,11 @@ def _text_or_none(raw: msgspec.Raw | None) -> str | None:
         return None if raw is None else _TEXT.decode(raw)
     except msgspec.ValidationError:
         return None
+
+
+def _how_far(fault: DecodeError) -> tuple[list[int], int]:
+    """How far into the value an alternative got before it failed."""
+    return [int(index) for index in re.findall(r"\[(\d+)\]", fault.path)], len(re.findall(r"[.\[]", fault.path))
 
 
 def _without_unset(tp: Any) -> Any:

@@ -1,0 +1,422 @@
+"""The command `acpwire`: `acpwire inspect` says what is in a capture.
+
+Owns: arguments, exit codes, counting, and what is printed. Does not know: the format of captures, or how a line is
+decoded. It needs nothing but the core; where rich is installed, a terminal gets tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import stat
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, BinaryIO, Self, TextIO, cast, get_args
+
+import msgspec
+
+from acpwire import v2
+from acpwire.capture import Reader, Record
+from acpwire.wire.frames import ErrorResponse, Malformed, Notification, Request, Response
+from acpwire.wire.lines import OversizedLine
+from acpwire.wire.values import OpenObject, UnknownVariant
+
+MALFORMED_SHOWN = 100
+NAMES_COUNTED = 1000
+"""How many methods, updates or tags are counted each by its name; what comes after them is counted as `(other)`."""
+SESSIONS_COUNTED = 1_000_000
+POLL = 0.2
+"""Seconds between two looks at a file that may have grown."""
+
+Wait = Callable[[float], object]
+
+_EPILOG = """\
+FILE is a recording of acpwire.Recorder, or bare lines (NDJSON), of one side or of both; .gz and .zst are decompressed.
+In bare lines, who sent which is guessed unless --sender says it.
+
+keys of --json:
+  lines, bytes             lines that are not blank, and their size on the wire; a recording's own lines do not count
+  kinds                    lines by kind: notification, request, response, error, malformed
+  methods                  requests and notifications by method
+  updates                  session/update by variant
+  unknown                  values whose tag this version does not know, by tag, wherever they stand in a message
+  malformed                the first 100: line (its number in FILE), code (of the JSON-RPC error; null if it is not to be
+                           answered), path, message
+  malformed_count          how many there are, results that do not fit their request included
+  sessions                 how many sessions are named
+  biggest_line             its size in bytes
+  seconds                  how long reading took
+
+exit codes: 0; 1 if FILE cannot be read, or with --strict if a line is malformed; 2 for wrong arguments."""
+
+
+def main(argv: Sequence[str] | None = None, *, wait: Wait = time.sleep) -> int:
+    """Run the command with these arguments (the process's own by default); returns its exit code.
+
+    `wait` is called with seconds where `--follow` has to wait for more. Wrong arguments raise `SystemExit(2)`.
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        code = _inspect(arguments, wait)
+        if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]  # it is None where fd 1 was closed
+            sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has enough; Python would say so at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="acpwire", description="Tools for the Agent Client Protocol v2 draft.")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    inspect = commands.add_parser(
+        "inspect",
+        help="say what is in a capture",
+        description="Count what is in a capture, and say which of its lines are malformed.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    inspect.add_argument("file", metavar="FILE", help="the capture; - is standard input")
+    inspect.add_argument("--json", action="store_true", help="print one JSON object")
+    inspect.add_argument("--strict", action="store_true", help="exit with 1 if a line is malformed")
+    inspect.add_argument("--sender", choices=("agent", "client"), help="who sent the lines, where they do not say it")
+    inspect.add_argument(
+        "--follow", action="store_true", help="keep reading as FILE grows; Ctrl-C ends it with what was counted"
+    )
+    return parser
+
+
+# --- inspect ---------------------------------------------------------------------------------------------------------
+
+
+def _inspect(arguments: argparse.Namespace, wait: Wait) -> int:
+    tally = _Tally()
+    began = time.perf_counter()
+    try:
+        with _opened(arguments.file) as file, _Interrupt(arguments.follow) as interrupt:
+            source = _Source(file, interrupt, wait if arguments.follow else None, _Progress(sys.stderr, file))
+            reader = Reader.of_file(source, arguments.file, arguments.sender)
+            try:
+                for count, record in enumerate(reader.records(), 1):
+                    tally.add(count + reader.skipped, record)
+            except KeyboardInterrupt:
+                if not arguments.follow:
+                    raise
+            finally:
+                source.progress.end()
+    except (OSError, ImportError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        print(f"acpwire: cannot read {arguments.file}: {reason}", file=sys.stderr)
+        return 1
+    summary = tally.summary(reader.wire_bytes, time.perf_counter() - began)
+    if arguments.json:
+        print(json.dumps(summary, indent=2))
+    else:
+        _show(summary)
+    return int(arguments.strict and tally.malformed_count > 0)
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[BinaryIO]:
+    if name != "-":
+        with Path(name).open("rb", buffering=0) as file:
+            yield cast("BinaryIO", file)
+    elif sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # it is None where fd 0 was closed
+        raise OSError("standard input is closed")
+    else:
+        yield sys.stdin.buffer
+
+
+class _Interrupt:
+    """Lets SIGINT end a wait and nothing else while a file is followed, so that no line is counted by half."""
+
+    def __init__(self, active: bool) -> None:
+        self._active = active
+        self._came = False
+        self._is_open = False
+
+    def __enter__(self) -> Self:
+        if self._active:
+            self._before = signal.signal(signal.SIGINT, self._on_signal)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._active:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._came = True
+        if self._is_open:
+            raise KeyboardInterrupt
+
+    def check(self) -> None:
+        """Raise `KeyboardInterrupt` if the signal has come."""
+        if self._came:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def window(self) -> Iterator[None]:
+        """In here the signal raises `KeyboardInterrupt` at once."""
+        self._is_open = True
+        try:
+            self.check()
+            yield
+        finally:
+            self._is_open = False
+
+
+class _Source:
+    """The file that is read, one block after the other; its end is not reached while it may grow (`wait` is given)."""
+
+    def __init__(self, file: BinaryIO, interrupt: _Interrupt, wait: Wait | None, progress: _Progress) -> None:
+        self.progress = progress
+        self._read: Callable[[int], bytes] = getattr(file, "read1", file.read)
+        self._interrupt = interrupt
+        self._is_regular = _size_of(file) is not None
+        self._wait = wait if self._is_regular else None
+        self._done = 0
+
+    def read(self, size: int) -> bytes:
+        """The next block."""
+        self.progress.show(self._done)
+        while True:
+            self._interrupt.check()
+            if self._is_regular:
+                block = self._read(size)  # does not wait, and nothing that was read may be lost
+            else:
+                with self._interrupt.window():
+                    block = self._read(size)
+            if block or self._wait is None:
+                self._done += len(block)
+                return block
+            with self._interrupt.window():
+                self._wait(POLL)
+
+
+def _size_of(file: BinaryIO) -> int | None:
+    """The size of a regular file, None of anything else."""
+    try:
+        found = os.fstat(file.fileno())
+    except OSError:  # it is none of the operating system's
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+class _Progress:
+    """How far reading is, on a terminal, from the second second on."""
+
+    def __init__(self, stream: TextIO | None, file: BinaryIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream = stream if stream is not None and stream.isatty() else None
+        self._size = _size_of(file)
+        self._clock = clock
+        self._next = clock() + 1
+        self._shown = False
+
+    def show(self, done: int) -> None:
+        """Say it, at most twice a second."""
+        if self._stream is None or self._clock() < self._next:
+            return
+        self._next = self._clock() + 0.5
+        self._shown = True
+        share = f" ({done / self._size:.0%})" if self._size and done <= self._size else ""
+        self._stream.write(f"\r\x1b[Kread {_megabytes(done)}{share}")
+        self._stream.flush()
+
+    def end(self) -> None:
+        """Take it off the screen."""
+        if self._stream is not None and self._shown:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+
+
+# --- counting --------------------------------------------------------------------------------------------------------
+
+_KINDS: dict[type, str] = {
+    Notification: "notification",
+    Request: "request",
+    Response: "response",
+    ErrorResponse: "error",
+    Malformed: "malformed",
+}
+
+
+class _Tally:
+    """What was counted; of bounded size, whatever is in the capture."""
+
+    def __init__(self) -> None:
+        self.malformed_count = 0
+        self._lines = 0
+        self._biggest = 0
+        self._kinds = dict.fromkeys(_KINDS.values(), 0)
+        self._methods: Counter[str] = Counter()
+        self._updates: Counter[str] = Counter()
+        self._unknown: Counter[str] = Counter()
+        self._malformed: list[dict[str, Any]] = []
+        self._sessions: set[int] = set()  # hashes: an id may be long
+
+    def add(self, number: int, record: Record) -> None:
+        """Count a record that stands in this line of the file."""
+        message, line = record.message, record.line
+        if isinstance(message, Malformed):
+            self._add_malformed(number, message.code, message.path, message.message)
+            if record.sender is None and not line:
+                return  # it says what is wrong with the file and stands for no line
+        kind = _KINDS[type(message)]
+        if record.fault is not None:
+            self._add_malformed(number, None, record.fault.path, record.fault.message)
+            kind = "malformed"
+        self._lines += 1
+        self._kinds[kind] += 1
+        self._biggest = max(self._biggest, line.size if isinstance(line, OversizedLine) else len(line))
+        if isinstance(message, (Notification, Request)):
+            _count(self._methods, message.method)
+            self._look_into(message.params)
+        elif record.result is not msgspec.UNSET:
+            self._look_into(record.result)
+
+    def _add_malformed(self, number: int, code: int | None, path: str, message: str) -> None:
+        self.malformed_count += 1
+        if len(self._malformed) < MALFORMED_SHOWN:
+            self._malformed.append({"line": number, "code": code, "path": path, "message": message})
+
+    def _look_into(self, value: Any) -> None:
+        if isinstance(value, v2.UpdateSessionNotification):
+            _count(self._updates, value.update.tag)
+        session_id = getattr(value, "session_id", None)
+        if isinstance(session_id, str) and len(self._sessions) < SESSIONS_COUNTED:
+            self._sessions.add(hash(session_id))
+        _count_unknown(value, self._unknown)
+
+    def summary(self, size: int, seconds: float) -> dict[str, Any]:
+        """What `--json` prints."""
+        return {
+            "lines": self._lines,
+            "bytes": size,
+            "kinds": self._kinds,
+            "methods": dict(self._methods.most_common()),
+            "updates": dict(self._updates.most_common()),
+            "unknown": dict(self._unknown.most_common()),
+            "malformed": self._malformed,
+            "malformed_count": self.malformed_count,
+            "sessions": len(self._sessions),
+            "biggest_line": self._biggest,
+            "seconds": round(seconds, 6),
+        }
+
+
+def _count(counter: Counter[str], name: str) -> None:
+    if len(name) > 200:
+        name = name[:200] + "..."
+    counter[name if name in counter or len(counter) < NAMES_COUNTED else "(other)"] += 1
+
+
+def _count_unknown(value: Any, counter: Counter[str]) -> None:
+    """Count the unknown variants at any depth of a typed value."""
+    if isinstance(value, UnknownVariant):
+        _count(counter, value.tag)
+    elif isinstance(value, (list, dict)):
+        for item in cast("Iterable[Any]", value.values() if isinstance(value, dict) else value):
+            _count_unknown(item, counter)
+    else:
+        for attr in _ATTRS[type(value)]:
+            held = getattr(value, attr)
+            if held is not None and held is not msgspec.UNSET:
+                _count_unknown(held, counter)
+
+
+class _Attrs(dict[type, tuple[str, ...]]):
+    """Type -> those of its attributes in which a typed object may be, found on first need."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        attrs: tuple[str, ...] = ()
+        if issubclass(kind, msgspec.Struct):
+            attrs = tuple(field.name for field in msgspec.structs.fields(kind) if _holds_objects(field.type))
+        self[kind] = attrs
+        return attrs
+
+
+_ATTRS = _Attrs()
+
+
+def _holds_objects(tp: Any) -> bool:
+    if isinstance(tp, type) and issubclass(tp, (msgspec.Struct, OpenObject)):
+        return True
+    return any(_holds_objects(part) for part in get_args(tp))
+
+
+# --- showing ---------------------------------------------------------------------------------------------------------
+
+
+def _show(summary: Mapping[str, Any]) -> None:
+    sections = _sections(summary)
+    if sys.stdout is not None and sys.stdout.isatty():  # pyright: ignore[reportUnnecessaryComparison]  # as above
+        try:
+            from rich.console import Console  # noqa: PLC0415  # it may be absent, and takes longer than most captures
+            from rich.table import Table  # noqa: PLC0415
+            from rich.text import Text  # noqa: PLC0415
+        except ImportError:
+            pass
+        else:
+            console = Console()
+            for title, rows in sections:
+                table = Table(title=title or None, title_justify="left", show_header=False)
+                table.add_column()
+                table.add_column(justify="left" if title.startswith("malformed") else "right")
+                for row in rows:
+                    table.add_row(*map(Text, row))
+                console.print(table)
+            return
+    for title, rows in sections:
+        if title:
+            print(f"\n{title}")
+        width = max(len(name) for name, _ in rows)
+        for name, value in rows:
+            print(f"{'  ' if title else ''}{name:<{width}}  {value}")
+
+
+def _sections(summary: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What is printed: titles, each with rows of two cells."""
+    seconds = summary["seconds"] or 1e-6
+    rate = f"{summary['lines'] / seconds:,.0f} lines, {_megabytes(summary['bytes'] / seconds)} a second"
+    head = [
+        ("lines", f"{summary['lines']:,}"),
+        ("bytes", f"{summary['bytes']:,}"),
+        ("biggest line", f"{summary['biggest_line']:,} bytes"),
+        ("sessions", f"{summary['sessions']:,}"),
+        ("malformed", f"{summary['malformed_count']:,}"),
+        ("rate", rate),
+    ]
+    sections = [("", head)]
+    for key, title in (("kinds", "kinds"), ("methods", "methods"), ("updates", "updates"), ("unknown", "unknown tags")):
+        rows = [(_printable(name), f"{count:,}") for name, count in summary[key].items() if count]
+        if rows:
+            sections.append((title, rows))
+    shown = summary["malformed"]
+    if shown:
+        more = "" if len(shown) == summary["malformed_count"] else f", the first {len(shown)}"
+        rows = [(f"line {one['line']:,}", _fault(one)) for one in shown]
+        sections.append((f"malformed lines{more}", rows))
+    return sections
+
+
+def _fault(one: Mapping[str, Any]) -> str:
+    code = "" if one["code"] is None else f"{one['code']} "
+    return f"{code}at {_printable(one['path'])}: {_printable(one['message'])}"
+
+
+def _printable(text: str) -> str:
+    """A text from a capture without what a terminal could obey or not show."""
+    return text if text.isascii() and text.isprintable() else ascii(text)[1:-1]
+
+
+def _megabytes(size: float) -> str:
+    return f"{size / 1e6:,.1f} MB"
