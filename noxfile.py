@@ -5,6 +5,8 @@ Every session installs what it needs, so a fresh machine needs Python, nox and (
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import nox
 
 nox.options.sessions = ["check", "lint", "types", "tests"]
@@ -15,7 +17,7 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 PYTHON_FILES = ("src", "codegen", "tests", "noxfile.py")
 
 
-def _group(*names: str) -> list[str]:
+def _group(*names: str) -> tuple[str, ...]:
     """The requirements of dependency groups."""
     return nox.project.dependency_groups(PROJECT, *names)
 
@@ -72,6 +74,10 @@ def demo(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Measure side by side with other decoders; prints medians and ratios."""
     _install(session, "bench")
+    newer = Path(session.create_tmp()) / "rc"
+    session.run("python", "-m", "venv", str(newer))
+    session.run(str(newer / "bin" / "python"), "-m", "pip", "install", "-q", *_group("bench-rc"), external=True)
+    session.env["ACPWIRE_BENCH_RC"] = str(newer / "bin" / "python")
     session.run("python", "-m", "tests.bench", *session.posargs)
 
 

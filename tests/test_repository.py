@@ -240,13 +240,18 @@ def _unexplained(text: str) -> Iterator[int]:
         if token.type == tokenize.COMMENT:
             comments[token.start[0]] = token.string
 
+    def directives(line: int) -> list[str]:
+        return [part.strip() for part in comments.get(line, "").split("#") if DIRECTIVE.match(part)]
+
     def explained(line: int) -> bool:
         above = text.splitlines()[line - 2].strip() if line > 1 else ""
         parts = [*comments.get(line, "").split("#"), *(above.split("#") if above.startswith("#") else [])]
-        return any(_says_something(part) for part in parts if not DIRECTIVE.match(part))
+        if any(_says_something(part) for part in parts if not DIRECTIVE.match(part)):
+            return True
+        return bool(directives(line)) and directives(line) == directives(line - 1) and explained(line - 1)  # a run
 
-    for line, comment in comments.items():
-        if any(DIRECTIVE.match(part) for part in comment.split("#")) and not explained(line):
+    for line in comments:
+        if directives(line) and not explained(line):
             yield line
     tree = ast.parse(text)
     calls = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
@@ -266,6 +271,7 @@ def _unexplained(text: str) -> Iterator[int]:
         ("# a table reads better wide\nx = 1  # noqa: E501", []),
         ("x = 1  # a table reads better wide  # noqa: E501", []),
         ("y = 2\nx = 1  # type: ignore[misc]  # pyright: ignore[reportUnknown]", [2]),
+        ("import a  # noqa: F401  # for its effect\nimport b  # noqa: F401\nimport c  # noqa: E402", [3]),
         ("x = '# noqa'", []),
         ("import pytest\n@pytest.mark.skip\ndef test(): ...", [2]),
         ("import pytest\n@pytest.mark.skip(reason='')\ndef test(): ...", [2]),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib.util
+import keyword
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 from . import load, pin, render
 from .decide import build
 from .dialect import UnknownIdiomError
-from .ledger import ModelError
+from .ledger import Ledger, ModelError
 from .load import SchemaError
 from .render import RenderError
 
@@ -66,6 +67,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--schema", type=Path, help="a schema file instead of the pinned one")
     command.add_argument("--out", type=Path, help="the directory of the package (needed with --schema)")
     command.add_argument("--package", help="its importable name (the directory's, unless given)")
+    command.add_argument(
+        "--verbose", action="store_true", help="list every entry of our tables that fits nothing in it"
+    )
     command.set_defaults(run=_generate)
 
     command = commands.add_parser("check", help="tell whether the committed package is what would be generated")
@@ -92,6 +96,10 @@ def _pin(arguments: argparse.Namespace) -> int:
         built = build(source, tables)
         for warning in built.warnings:
             print(f"acpwire-codegen: to do: {warning}", file=sys.stderr)
+        ledger = Ledger(source, tables)
+        ledger.compare(built.names)
+        if ledger.troubles:
+            raise ModelError([*ledger.troubles, "nothing was written"])
         return built.names
 
     pin.write(directory, data, origin, arguments.sha256, names)
@@ -103,13 +111,12 @@ def _generate(arguments: argparse.Namespace) -> int:
     if arguments.schema is not None and arguments.out is None:
         raise UsageError("--schema needs --out DIR, so that the pinned package is not overwritten")
     out = arguments.out or _package_directory()
-    package = arguments.package or (PACKAGE if arguments.out is None else out.name)
-    if not all(part.isidentifier() for part in package.split(".")):
+    package = arguments.package or (PACKAGE if arguments.out is None else out.resolve().name)
+    if not all(part.isidentifier() and not keyword.iskeyword(part) for part in package.split(".")):
         raise UsageError(f"{package!r} is no importable name; give one with --package")
     source = _source(arguments.schema)
     built = build(source, load.read_tables(load.schema_directory()))
-    for warning in built.warnings:
-        print(f"acpwire-codegen: note: {warning}", file=sys.stderr)
+    _print_notes(built.warnings, arguments.verbose)
     files = render.render(built, package)
     foreign = [
         path.name
@@ -118,13 +125,26 @@ def _generate(arguments: argparse.Namespace) -> int:
     ]
     if foreign:
         raise UsageError(f"{out} holds files that were not generated ({', '.join(foreign[:5])}); nothing was written")
+    pin.replace_files(out, files)
     for path in out.glob("*.py"):
         if path.name not in files:
             path.unlink()
-    pin.replace_files(out, files)
     lines = sum(text.count("\n") for text in files.values())
     print(f"{package}: {len(built.structs)} classes, {len(built.methods)} methods, {lines:,} lines in {out}")
     return 0
+
+
+def _print_notes(notes: Sequence[str], verbose: bool) -> None:
+    """What a schema that is not the pinned one leaves open; how little our tables are about it is one line."""
+    ours = [note for note in notes if note.startswith(("docs.toml", "overrides.toml"))]
+    for note in notes if verbose else [note for note in notes if note not in ours]:
+        print(f"acpwire-codegen: note: {note}", file=sys.stderr)
+    if ours and not verbose:
+        print(
+            f"acpwire-codegen: note: {len(ours)} entries of our tables are missing or fit nothing in this schema "
+            "(--verbose lists them)",
+            file=sys.stderr,
+        )
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -134,7 +154,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if arguments.upstream is not None:
         _own_words(tables, load.read_schema(arguments.upstream).texts)
     files = render.render(build(source, tables), PACKAGE)
-    committed = {path.name: path.read_text("utf-8") for path in sorted(out.glob("*")) if path.is_file()}
+    committed = {path.name: path.read_text("utf-8", "replace") for path in sorted(out.glob("*")) if path.is_file()}
     stale = [name for name in sorted({*files, *committed}) if files.get(name) != committed.get(name)]
     for name in stale:
         old, new = committed.get(name, ""), files.get(name, "")

@@ -90,7 +90,7 @@ class _Types:
         """The class of an object, and one for each tag it goes under."""
         body = self.names.body[place]
         members = tuple(self._member(place, wire, child, node) for wire, child in node["properties"].items())
-        check_attributes(f"/$defs/{place}", [member.attr for member in members])
+        check_attributes(f"/$defs/{place}", [member.attr for member in members], is_dict=node.get("extra", False))
         if not place.endswith("/other"):
             for wire, child in node["properties"].items():
                 self._add_rules(body, place, wire, child)
@@ -127,6 +127,8 @@ class _Types:
                     **self._tagging(branch),
                 )
             )
+        for name in (self.names.variant[branch] for branch in others if body in self.model.meta_rules):
+            self.model.meta_rules[name] = self.model.meta_rules[body]
         if "state" in node:
             for name in [body, *(self.names.variant[branch] for branch in others)]:
                 self.model.states[name] = node["state"]

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 Node = dict[str, Any]
 SCALARS = ("string", "integer", "number", "boolean")
@@ -67,6 +67,33 @@ class Schema:
         if name in self.defs and not self.is_used(name):
             del self.defs[name]
             self.dropped[name] = why
+
+
+def check_shape(node: Any, pointer: str = "") -> None:
+    """Raise `UnknownIdiomError` where something stands in the place of a schema that is none, or nests too deep."""
+
+    def wrong(place: str, found: object, expected: str) -> UnknownIdiomError:
+        return UnknownIdiomError(place, f"{type(found).__name__} {found!r:.40}", expected)
+
+    if not isinstance(node, dict):
+        raise wrong(pointer, node, "a schema, which is an object")
+    if pointer.count("/") > 200:
+        raise UnknownIdiomError(pointer[:80], "over 100 levels of schemas in each other", "what a reader can follow")
+    schema = cast("Node", node)
+    for key, kind in (("$ref", str), ("properties", dict), ("$defs", dict), ("required", list), ("enum", list)):
+        if not isinstance(schema.get(key, kind()), kind):
+            raise wrong(f"{pointer}/{key}", schema[key], f"a {kind.__name__}")
+    for key in ("properties", "$defs"):
+        for name, child in schema.get(key, {}).items():
+            check_shape(child, f"{pointer}/{key}/{name}")
+    for key in ("items", "additionalProperties", "not"):
+        if key in schema and not isinstance(schema[key], bool):
+            check_shape(schema[key], f"{pointer}/{key}")
+    for key in ("anyOf", "oneOf", "allOf"):
+        if not isinstance(schema.get(key, []), list):
+            raise wrong(f"{pointer}/{key}", schema[key], "a list")
+        for index, child in enumerate(schema.get(key, [])):
+            check_shape(child, f"{pointer}/{key}/{index}")
 
 
 def walk(node: Node, pointer: str = "") -> Iterator[tuple[str, Node]]:

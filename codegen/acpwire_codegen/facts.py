@@ -71,19 +71,20 @@ class Facts:
 
     def is_unstable(self, place: str, branch: Branch | None = None) -> bool:
         """Whether only the draft has a definition, or its use as a branch."""
-        return "UNSTABLE" in self._prose(place).markers or (branch is not None and self._unstable_branch(branch))
-
-    def _unstable_branch(self, branch: Branch) -> bool:
+        if branch is None:
+            return "UNSTABLE" in self._prose(place).markers
         union, value = branch
+        return self.is_unstable(place) or self._unstable_branch(union, self._schema.defs[union]["tag"], value)
+
+    def _unstable_branch(self, union: str, tag: str, value: str) -> bool:
         node: Node = self._source.document["$defs"].get(union, {})
-        tag = self._schema.defs[union]["tag"]
         for index, child in enumerate(alternatives(node)):
             if child.get("properties", {}).get(tag, {}).get("const") == value:
                 return "UNSTABLE" in self._prose(f"{union}/{'anyOf' if 'anyOf' in node else 'oneOf'}/{index}").markers
         return False
 
     def unstable(self) -> Iterator[str]:
-        """The names of classes and `Class.attribute` that only the draft has."""
+        """Classes, `Class.attribute`, and `Class.attribute=value` of a tag, that only the draft has."""
         for place, name in self._names.body.items():
             if self.is_unstable(place):
                 yield name
@@ -93,5 +94,9 @@ class Facts:
         for place, node in self._schema.defs.items():
             for wire, child in node.get("properties", {}).items():
                 prose = self._source.prose.get(child.get("at", ""))
+                attribute = f"{self._names.body[place]}.{snake(wire)}"
                 if prose and "UNSTABLE" in prose.markers:
-                    yield f"{self._names.body[place]}.{snake(wire)}"
+                    yield attribute
+                if "of" in child:
+                    tags = (value for value in child["enum"] if self._unstable_branch(child["of"], wire, value))
+                    yield from (f"{attribute}={value}" for value in tags)

@@ -12,6 +12,9 @@ from typing import Any
 from .dialect import Node
 from .load import Source, Tables
 
+TABLES = ("edit", "names", "renames", "three_state", "meta", "plain", "no_class", "gates", "types", "rules")
+META_RULES = ("patch", "chunk")
+
 
 class ModelError(Exception):
     """The tables beside the pinned schema do not fit it; one line for each trouble."""
@@ -79,14 +82,18 @@ class Ledger:
     def meta_rule(self, definition: str, pointer: str) -> str:
         """What `_meta` means in a definition: "patch", "chunk", or "" for plain."""
         entry = self._resting_on_prose("meta", definition, definition, pointer)
-        return str(entry["rule"]) if entry else ""
+        if entry is None:
+            return ""
+        if entry.get("rule") not in META_RULES:
+            self.trouble(f"overrides.toml: meta.{definition}: rule {entry.get('rule')!r} is none of {META_RULES}")
+        return str(entry.get("rule", ""))
 
     def _resting_on_prose(self, table: str, key: str, definition: str, pointer: str) -> Any:
         """An entry that holds as long as upstream's words about it do."""
         entry = self.entry(table, key)
         if entry is not None and self._source.pinned:
             words = prose_guard(self._source, f"/$defs/{definition}", pointer)
-            if entry["prose"] != words:
+            if entry.get("prose") != words:
                 self.trouble(
                     f"overrides.toml: {table}.{key}: upstream's words about it changed (now {words}): read them, then "
                     "confirm or change the entry"
@@ -114,6 +121,8 @@ class Ledger:
         `names` is place -> name as it is now, `dropped` the definitions of which nothing is left. Raises `ModelError`
         on any trouble with the pinned schema.
         """
+        for table in sorted(set(self._overrides) - set(TABLES)):
+            self.trouble(f"overrides.toml: there is no table [{table}]; there are {', '.join(TABLES)}")
         for table in ("names", "three_state", "meta", "gates", "types", "rules"):
             for key in self._overrides.get(table, {}):
                 if (table, key) not in self._used:
@@ -132,20 +141,24 @@ class Ledger:
                 if (f"docs.{table}", key) not in self._used:
                     self.trouble(f"docs.toml: {table}.{key} documents nothing")
         if self._source.pinned:
-            self._compare(names)
+            self.compare(names)
             if self.troubles:
                 raise ModelError(self.troubles)
         return self.troubles
 
-    def _compare(self, names: dict[str, str]) -> None:
+    def compare(self, names: dict[str, str]) -> None:
         """A name that depends on use counts must not change silently under those who import it."""
-        for place, old in self._previous.items():
-            new = names.get(place, old)
-            if new != old and self.entry("renames", place) is None:
+        renames: dict[str, Any] = self._overrides.get("renames", {})
+        changed = {place for place, old in self._previous.items() if names.get(place, old) != old}
+        for place in sorted(changed - set(renames)):
+            given = self._overrides.get("names", {}).get(place, {}).get("name")
+            if given != names[place]:
                 self.trouble(
-                    f"{place} was called {old} by the previous pin and would be {new} now: list it under [renames], or "
-                    "keep the name under [names], in overrides.toml"
+                    f"{place} was called {self._previous[place]} by the previous pin and would be {names[place]} now: list "
+                    "it under [renames], or keep the name under [names], in overrides.toml"
                 )
+        for place in sorted(set(renames) - changed):
+            self.trouble(f"overrides.toml: renames.{place} renames nothing (any more): take it out")
 
 
 def prose_guard(source: Source, definition: str, pointer: str) -> str:

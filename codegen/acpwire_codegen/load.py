@@ -109,7 +109,12 @@ def parse(name: str, data: bytes) -> dict[str, Any]:
     """A JSON Schema document with `$defs`, or a `SchemaError` that says what is wrong with it."""
     try:
         document: Any = json.loads(data)
-    except (ValueError, RecursionError) as error:
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise SchemaError(f"{name} holds half a character, which no file can: {error.object[error.start]!a}") from error
+    except RecursionError as error:
+        raise SchemaError(f"{name} is nested too deep to be a schema") from error
+    except ValueError as error:
         raise SchemaError(f"{name} is no JSON: {error}") from error
     if not isinstance(document, dict) or not isinstance(cast("dict[str, Any]", document).get("$defs"), dict):
         raise SchemaError(f"{name} is no ACP schema: a JSON object with `$defs` is expected")
@@ -170,7 +175,7 @@ def borrowed(ours: Iterator[tuple[str, str]], theirs: Mapping[str, str], run: in
 
 
 def _runs(text: str, run: int) -> Iterator[tuple[str, ...]]:
-    words = re.findall(r"[a-z0-9_$/-]+", text.lower())
+    words = re.findall(r"[a-z0-9_$]+(?:[/-]+[a-z0-9_$]+)*", text.lower())
     return (tuple(words[index : index + run]) for index in range(len(words) - run + 1))
 
 

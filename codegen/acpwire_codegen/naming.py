@@ -14,10 +14,10 @@ from .ledger import Ledger
 
 RESERVED = {
     *("Annotated", "Any", "ClassVar", "Literal", "Mapping", "Sequence", "TYPE_CHECKING", "TypeAlias"),
-    *("Meta", "UNSET", "UnsetType", "convert", "field"),
+    *("Meta", "Model", "UNSET", "UnsetType", "convert", "field"),
     *("OpenObject", "UnknownVariant", "WireStruct", "decode_base64", "exactly_one", "first_of", "required_with"),
 }
-"""What types.py imports; a definition of that name needs another one, from overrides.toml."""
+"""What types.py imports, and how its printer calls the document; such a definition needs a name in overrides.toml."""
 
 
 def snake(name: str) -> str:
@@ -37,9 +37,11 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[A-Z][a-z0-9]*|[a-z0-9]+", name)
 
 
-def check_attributes(pointer: str, attrs: list[str]) -> None:
-    """Refuse names that a class cannot have, or that would hide a type its annotations use."""
+def check_attributes(pointer: str, attrs: list[str], is_dict: bool) -> None:
+    """Refuse names that a class cannot have, or that would hide a type its annotations use, or a dict's methods."""
     hidden = {"str", "int", "float", "bool"} | RESERVED | {"tag", "never"}
+    if is_dict:
+        hidden |= {*dir(dict), "fields", "put", "with_members"}
     bad = {attr for attr in attrs if attrs.count(attr) > 1 or attr in hidden or not attr.isidentifier()}
     if bad:
         raise UnknownIdiomError(pointer, f"members called {sorted(bad)}", "names that a class can have, each once")
@@ -130,4 +132,6 @@ def constant(method: str, side: str, kind: str, others: set[tuple[str, str]]) ->
     name = re.sub(r"\W+", "_", method).strip("_").upper()
     if len(others) == 1:
         return name
-    return f"{name}_{side.upper()}" if len({other for other, _ in others}) > 1 else f"{name}_{kind.upper()}"
+    sides, kinds = {other for other, _ in others}, {how for _, how in others}
+    parts = [name, side.upper() if len(sides) > 1 else "", kind.upper() if len(others) > len(sides) else ""]
+    return "_".join(filter(None, parts)) if len(kinds) > 1 or len(sides) > 1 else name

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from .dialect import SCALARS, Node, Schema, UnknownIdiomError, alternatives, check, everywhere, walk
+from .dialect import SCALARS, Node, Schema, UnknownIdiomError, alternatives, check, check_shape, everywhere, walk
 
 FLAGS = {
     "x-deserialize-default-on-error": "error",
@@ -30,6 +30,7 @@ RANGES: dict[str, tuple[int, int | None]] = {
 
 def normalise(document: Node) -> Schema:
     """Run every pass over a copy of the document; raise `UnknownIdiomError` on anything that is left over."""
+    check_shape(document)
     document = copy.deepcopy(document)
     schema = Schema(root=document, defs=document.get("$defs", {}))
     for pointer, node in everywhere(schema):

@@ -5,6 +5,7 @@ Owns: the command `pin`. Does not know: what is generated from the pinned schema
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -12,7 +13,8 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from . import load
 from .load import SchemaError, Source
 
 NPM_FILE = "schema/v2/schema.unstable.json"
-_NPM_SPEC = re.compile(r"npm:(?P<package>(?:@[\w.-]+/)?[\w.-]+)@(?P<version>[\w.+-]+)")
+_NPM_SPEC = re.compile(r"npm:(?P<package>(?:@\w[\w.-]*/)?\w[\w.-]*)@(?P<version>\w[\w.+-]*)")
 
 
 def fetch_npm(spec: str) -> tuple[str, bytes, dict[str, str]]:
@@ -33,27 +35,35 @@ def fetch_npm(spec: str) -> tuple[str, bytes, dict[str, str]]:
         raise SchemaError(f"{spec} needs the command `npm`, which is not on PATH; use --file with a downloaded schema")
     with tempfile.TemporaryDirectory() as directory:
         package = f"{match['package']}@{match['version']}"
-        command = [npm, "pack", package, "--json", "--pack-destination", directory]
+        command = [npm, "pack", "--json", "--pack-destination", directory, "--", package]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            reason = next((line for line in done.stderr.splitlines() if "notarget" in line or "E404" in line), "")
-            raise SchemaError(f"npm has no {package}" + (f": {reason.strip()}" if reason else ""))
-        (report,) = _reports(done.stdout)
+            said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+            if any(word in done.stderr for word in ("E404", "ETARGET", "notarget")):
+                raise SchemaError(f"npm has no {package}: {said[-1] if said else 'no such version'}")
+            raise SchemaError(f"npm could not fetch {package}: {said[0] if said else f'exit code {done.returncode}'}")
+        report = _report(done.stdout)
         archive = Path(directory) / Path(report["filename"]).name
         try:
             with tarfile.open(archive) as tar:
                 member = tar.extractfile(f"package/{NPM_FILE}")
                 data = member.read() if member else b""
-        except (KeyError, tarfile.TarError, OSError) as error:
+        except KeyError as error:
             raise SchemaError(f"{package} has no {NPM_FILE}: it is no version with a v2 draft") from error
+        except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
+            raise SchemaError(f"{package} arrived broken ({error}); try again") from error
     version = str(report["version"])
     return version, data, {"package": match["package"], "version": version, "file": NPM_FILE}
 
 
-def _reports(output: str) -> list[dict[str, Any]]:
-    """npm prints a list, or since version 11 sometimes an object of packages."""
-    found: list[dict[str, Any]] | dict[str, dict[str, Any]] = json.loads(output)
-    return found if isinstance(found, list) else list(found.values())
+def _report(output: str) -> dict[str, Any]:
+    """npm prints a list of one, or since version 11 sometimes an object of one."""
+    try:
+        found: list[dict[str, Any]] | dict[str, dict[str, Any]] = json.loads(output)
+        (report,) = found if isinstance(found, list) else found.values()
+        return {"filename": str(report["filename"]), "version": str(report["version"])}
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise SchemaError("npm did not say what it packed; is it a version of npm with `pack --json`?") from error
 
 
 def write(
@@ -102,16 +112,26 @@ def _prose(kept: load.Prose) -> str:
     return "{ " + ", ".join(parts) + " }"
 
 
-def replace_files(directory: Path, files: dict[str, str]) -> None:
-    """Write every file beside its place first, then move all into place: an error before that changes nothing."""
-    directory.mkdir(parents=True, exist_ok=True)
-    staged = [(directory / f".{name}.new", directory / name) for name in files]
+def replace_files(directory: Path, files: Mapping[str, str]) -> None:
+    """Write all files or none: each beside its place first, then all into place, and back again on any error."""
+    staged = {directory / name: directory / f".{name}.new" for name in files}
+    before: dict[Path, bytes | None] = {}
     try:
-        for (new, _), text in zip(staged, files.values(), strict=True):
+        directory.mkdir(parents=True, exist_ok=True)
+        for new, text in zip(staged.values(), files.values(), strict=True):
             new.write_bytes(text.encode())
+        for place, new in staged.items():
+            old = place.read_bytes() if place.exists() else None
+            new.replace(place)
+            before[place] = old
     except OSError as error:
-        for new, _ in staged:
-            new.unlink(missing_ok=True)
-        raise SchemaError(f"cannot write into {directory}: {error.strerror or error}; nothing was changed") from error
-    for new, place in staged:
-        new.replace(place)
+        for place, old in before.items():
+            if old is None:
+                place.unlink()
+            else:
+                place.write_bytes(old)
+        for new in staged.values():
+            with contextlib.suppress(OSError):
+                new.unlink(missing_ok=True)
+        reason = error.strerror or error
+        raise SchemaError(f"cannot write into {directory}: {reason}; everything is as it was") from error

@@ -58,6 +58,9 @@ def render(model: Model, package: str) -> dict[str, str]:
         "patches": _patches(model),
         "floats": _floats(model),
         "rules": _rules(model),
+        "received": {
+            side: {kind: _received(model, side, kind) for kind in ("request", "notification")} for side in _SIDES
+        },
         "choices_need_annotations": any(
             hint["type"] == "array" for hints in model.choices.values() for hint in hints if "type" in hint
         ),
@@ -78,10 +81,11 @@ def _header(model: Model, package: str) -> str:
 
 _WIRE_NAMES = (
     *("ErrorObject", "ErrorResponse", "Malformed", "Method", "Notification", "Request", "Response"),
-    *("DecodeError", "EncodeError", "UNSET", "UnknownVariant", "UnsetType"),
+    *("Caller", "DecodeError", "EncodeError", "UNSET", "UnknownVariant", "UnsetType"),
 )
 _OWN_NAMES = (
-    *("AgentCalls", "AgentHandler", "ClientCalls", "ClientHandler", "METHODS", "META_RULES", "PATCHES"),
+    *("AgentCalls", "AgentHandler", "ClientCalls", "ClientHandler", "FromAgent", "FromClient"),
+    *("METHODS", "META_RULES", "PATCHES"),
     *(
         "SCHEMA_VERSION",
         "UNSTABLE",
@@ -137,6 +141,8 @@ def _patches(model: Model) -> dict[str, dict[str, str]]:
             if member.patch:
                 reset = "()" if member.reset == "[]" else repr(member.reset or None)
                 table.setdefault(struct.name, {})[member.attr] = reset
+        if struct.base in table:
+            table[struct.name] = table[struct.base]
     return table
 
 
@@ -162,6 +168,16 @@ def _floats(model: Model) -> dict[str, list[str]]:
     table = {name: [member.attr for member in own if may_hold(member.hint)] for name, own in members.items()}
     open_objects = {struct.name for struct in model.structs if struct.keeps_unknown}
     return {name: attrs for name, attrs in table.items() if attrs and name not in open_objects}
+
+
+_SIDES = ("agent", "client")
+
+
+def _received(model: Model, side: str, kind: str) -> str:
+    """The type of every request or notification that a side can get."""
+    names = [m.params for m in model.methods if m.side in (side, "protocol", "proxy") and m.kind == kind]
+    params = " | ".join(dict.fromkeys([*names, "Raw"]))
+    return f"{kind.capitalize()}[{params}]"
 
 
 def _rules(model: Model) -> dict[str, list[SendingRule]]:
@@ -262,7 +278,7 @@ def _types(model: Model, package: str) -> str:
             builtin_format_line_length=WIDTH,
             formatters=[Formatter.BUILTIN],
         )
-    return str(text)
+    return str(text).rstrip() + "\n"
 
 
 _TYPES_HEAD = '''# Guard and fallback classes are private to the package and used by unions.py alone:
@@ -375,7 +391,10 @@ def _prove(model: Model, text: str, package: str) -> None:
     module = ModuleType(f"{package}.types (printed)")
     sys.modules[module.__name__] = module
     try:
-        exec(compile(text, module.__name__, "exec"), module.__dict__)  # noqa: S102  # our own text, to be proved
+        try:
+            exec(compile(text, module.__name__, "exec"), module.__dict__)  # noqa: S102  # our own text, to be proved
+        except Exception as error:
+            raise RenderError(f"what was printed cannot be imported: {type(error).__name__}: {error}") from error
         own = {name for name in vars(module) if not name.startswith("__")} - _imported(text)
         wanted = {struct.name for struct in model.structs} | {alias.name for alias in model.aliases}
         wrong = [f"{name} was printed and is not in the model" for name in sorted(own - wanted)]
@@ -383,11 +402,16 @@ def _prove(model: Model, text: str, package: str) -> None:
         members = model.members_of
         for struct in model.structs:
             if struct.name in own:
-                wrong += _differences(struct, members[struct.name], getattr(module, struct.name))
+                wrong += _differences(struct, members[struct.name], getattr(module, struct.name), module)
         if wrong:
             raise RenderError("what was printed is not the model: " + "; ".join(wrong))
     finally:
         del sys.modules[module.__name__]
+
+
+def _shown(default: Any, factory: Any) -> str:
+    """A default as text, whether it is given or made."""
+    return repr(default if factory is msgspec.NODEFAULT else factory())
 
 
 def _imported(text: str) -> set[str]:
@@ -395,10 +419,16 @@ def _imported(text: str) -> set[str]:
     return {a.asname or a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names}
 
 
-def _differences(struct: Struct, members: tuple[Member, ...], cls: Any) -> list[str]:
+def _differences(struct: Struct, members: tuple[Member, ...], cls: Any, module: ModuleType) -> list[str]:
     cls = cls.fields if struct.keeps_unknown else cls
-    found = {f.name: (f.encode_name, f.required) for f in msgspec.structs.fields(cls)}
-    wanted = {member.attr: (member.wire, member.required) for member in members}
+    found = {f.name: (f.encode_name, _shown(f.default, f.default_factory)) for f in msgspec.structs.fields(cls)}
+    wanted: dict[str, tuple[str, str]] = {}
+    for member in members:
+        default: Any = msgspec.NODEFAULT
+        if member.default:
+            default = eval(member.default, module.__dict__)  # noqa: S307  # our own text, to be proved
+        factory = getattr(default, "default_factory", msgspec.NODEFAULT)
+        wanted[member.attr] = (member.wire, _shown(default, factory))
     wrong = [] if found == wanted else [f"{struct.name} has {found}, the model {wanted}"]
     config = cls.__struct_config__
     if (config.tag_field, config.tag) != (struct.tag_field or None, struct.tag or None):

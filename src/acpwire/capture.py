@@ -173,7 +173,7 @@ class Recorder:
         if sender not in ("agent", "client"):
             raise ValueError('a sender is "agent" or "client"')
         raw = bytes(line).removesuffix(b"\n")
-        when = now() if time is None else time
+        when = now() if time is None else float(time)
         try:
             text = raw.decode()
         except UnicodeDecodeError:
@@ -412,8 +412,15 @@ def _blocks_of_file(file: BinaryFile) -> Generator[bytes, None, None]:
         if not isinstance(block, bytes):
             raise TypeError("a capture is read from a binary file")
         yield block
-    if block is None:
+    if block is None or not _waits(file):  # a buffered file that has no data yet looks like one that has ended
         raise BlockingIOError("a capture cannot be read from a file that does not wait for its data")
+
+
+def _waits(file: Any) -> bool:
+    try:
+        return os.get_blocking(file.fileno())
+    except (AttributeError, OSError):  # it is none of the operating system's
+        return True
 
 
 _BLANK = (b"\n", b"\r\n")

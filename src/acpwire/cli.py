@@ -14,7 +14,7 @@ import stat
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -31,6 +31,7 @@ from acpwire.wire.values import OpenObject, UnknownVariant
 MALFORMED_SHOWN = 100
 NAMES_COUNTED = 1000
 """How many methods, updates or tags are counted each by its name; what comes after them is counted as `(other)`."""
+NAME_LENGTH = 200
 SESSIONS_COUNTED = 1_000_000
 POLL = 0.2
 """Seconds between two looks at a file that may have grown."""
@@ -47,8 +48,8 @@ keys of --json:
   methods                  requests and notifications by method
   updates                  session/update by variant
   unknown                  values whose tag this version does not know, by tag, wherever they stand in a message
-  malformed                the first 100: line (its number in FILE), code (of the JSON-RPC error; null if it is not to be
-                           answered), path, message
+  malformed                the first 100: line (its number in FILE), code (of the JSON-RPC error to answer with, else
+                           null), path, message
   malformed_count          how many there are, results that do not fit their request included
   sessions                 how many sessions are named
   biggest_line             its size in bytes
@@ -64,15 +65,9 @@ def main(argv: Sequence[str] | None = None, *, wait: Wait = time.sleep) -> int:
     """
     arguments = _parser().parse_args(argv)
     try:
-        code = _inspect(arguments, wait)
-        if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]  # it is None where fd 1 was closed
-            sys.stdout.flush()
-    except BrokenPipeError:  # whoever read our output has enough; Python would say so at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
+        return _inspect(arguments, wait)
     except KeyboardInterrupt:
         return 130
-    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -102,33 +97,47 @@ def _inspect(arguments: argparse.Namespace, wait: Wait) -> int:
     tally = _Tally()
     began = time.perf_counter()
     try:
-        with _opened(arguments.file) as file, _Interrupt(arguments.follow) as interrupt:
+        with _Interrupt(arguments.follow) as interrupt:
+            _read(arguments, wait, interrupt, tally)
+    except (OSError, ImportError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        print(f"acpwire: cannot read {arguments.file}: {reason}", file=sys.stderr)
+        return 1
+    summary = tally.summary(time.perf_counter() - began)
+    try:
+        if arguments.json:
+            print(json.dumps(summary, indent=2))
+        else:
+            _show(summary)
+        print(end="", flush=True)
+    except BrokenPipeError:  # who read our output has enough; without this, Python would complain at its exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return int(arguments.strict and tally.malformed_count > 0)
+
+
+def _read(arguments: argparse.Namespace, wait: Wait, interrupt: _Interrupt, tally: _Tally) -> None:
+    """Read the whole file into the tally, or what there is of it until it is interrupted."""
+    try:
+        with _opened(arguments.file, interrupt) as file:
             source = _Source(file, interrupt, wait if arguments.follow else None, _Progress(sys.stderr, file))
             reader = Reader.of_file(source, arguments.file, arguments.sender)
             try:
                 for count, record in enumerate(reader.records(), 1):
                     tally.add(count + reader.skipped, record)
-            except KeyboardInterrupt:
-                if not arguments.follow:
-                    raise
             finally:
+                tally.wire_bytes = reader.wire_bytes
                 source.progress.end()
-    except (OSError, ImportError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        print(f"acpwire: cannot read {arguments.file}: {reason}", file=sys.stderr)
-        return 1
-    summary = tally.summary(reader.wire_bytes, time.perf_counter() - began)
-    if arguments.json:
-        print(json.dumps(summary, indent=2))
-    else:
-        _show(summary)
-    return int(arguments.strict and tally.malformed_count > 0)
+    except KeyboardInterrupt:
+        if not arguments.follow:
+            raise
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[BinaryIO]:
+def _opened(name: str, interrupt: _Interrupt) -> Generator[BinaryIO, None, None]:
     if name != "-":
-        with Path(name).open("rb", buffering=0) as file:
+        with interrupt.window():  # a named pipe is open when it has a writer
+            opened = Path(name).open("rb", buffering=0)  # noqa: SIM115  # closed below
+        with opened as file:
             yield cast("BinaryIO", file)
     elif sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # it is None where fd 0 was closed
         raise OSError("standard input is closed")
@@ -158,17 +167,13 @@ class _Interrupt:
         if self._is_open:
             raise KeyboardInterrupt
 
-    def check(self) -> None:
-        """Raise `KeyboardInterrupt` if the signal has come."""
-        if self._came:
-            raise KeyboardInterrupt
-
     @contextmanager
-    def window(self) -> Iterator[None]:
+    def window(self) -> Generator[None, None, None]:
         """In here the signal raises `KeyboardInterrupt` at once."""
         self._is_open = True
         try:
-            self.check()
+            if self._came:
+                raise KeyboardInterrupt
             yield
         finally:
             self._is_open = False
@@ -180,21 +185,22 @@ class _Source:
     def __init__(self, file: BinaryIO, interrupt: _Interrupt, wait: Wait | None, progress: _Progress) -> None:
         self.progress = progress
         self._read: Callable[[int], bytes] = getattr(file, "read1", file.read)
+        self.fileno = file.fileno
         self._interrupt = interrupt
-        self._is_regular = _size_of(file) is not None
-        self._wait = wait if self._is_regular else None
+        self._wait = wait if _size_of(file) is not None else None  # nothing else grows
         self._done = 0
 
     def read(self, size: int) -> bytes:
         """The next block."""
         self.progress.show(self._done)
         while True:
-            self._interrupt.check()
-            if self._is_regular:
-                block = self._read(size)  # does not wait, and nothing that was read may be lost
-            else:
+            block = b""
+            try:
                 with self._interrupt.window():
                     block = self._read(size)
+            except KeyboardInterrupt:
+                if not block:
+                    raise
             if block or self._wait is None:
                 self._done += len(block)
                 return block
@@ -254,6 +260,7 @@ class _Tally:
 
     def __init__(self) -> None:
         self.malformed_count = 0
+        self.wire_bytes = 0
         self._lines = 0
         self._biggest = 0
         self._kinds = dict.fromkeys(_KINDS.values(), 0)
@@ -262,11 +269,12 @@ class _Tally:
         self._unknown: Counter[str] = Counter()
         self._malformed: list[dict[str, Any]] = []
         self._sessions: set[int] = set()  # hashes: an id may be long
+        self._session = ""  # the one before, which most lines name again
 
     def add(self, number: int, record: Record) -> None:
         """Count a record that stands in this line of the file."""
         message, line = record.message, record.line
-        if isinstance(message, Malformed):
+        if type(message) is Malformed:
             self._add_malformed(number, message.code, message.path, message.message)
             if record.sender is None and not line:
                 return  # it says what is wrong with the file and stands for no line
@@ -276,8 +284,10 @@ class _Tally:
             kind = "malformed"
         self._lines += 1
         self._kinds[kind] += 1
-        self._biggest = max(self._biggest, line.size if isinstance(line, OversizedLine) else len(line))
-        if isinstance(message, (Notification, Request)):
+        size = line.size if type(line) is OversizedLine else len(line)
+        if size > self._biggest:  # noqa: PLR1730  # max() takes three times as long
+            self._biggest = size
+        if type(message) is Notification or type(message) is Request:
             _count(self._methods, message.method)
             self._look_into(message.params)
         elif record.result is not msgspec.UNSET:
@@ -289,18 +299,20 @@ class _Tally:
             self._malformed.append({"line": number, "code": code, "path": path, "message": message})
 
     def _look_into(self, value: Any) -> None:
-        if isinstance(value, v2.UpdateSessionNotification):
+        if type(value) is v2.UpdateSessionNotification:
             _count(self._updates, value.update.tag)
         session_id = getattr(value, "session_id", None)
-        if isinstance(session_id, str) and len(self._sessions) < SESSIONS_COUNTED:
-            self._sessions.add(hash(session_id))
+        if session_id != self._session and isinstance(session_id, str):
+            self._session = session_id
+            if len(self._sessions) < SESSIONS_COUNTED:
+                self._sessions.add(hash(session_id))
         _count_unknown(value, self._unknown)
 
-    def summary(self, size: int, seconds: float) -> dict[str, Any]:
+    def summary(self, seconds: float) -> dict[str, Any]:
         """What `--json` prints."""
         return {
             "lines": self._lines,
-            "bytes": size,
+            "bytes": self.wire_bytes,
             "kinds": self._kinds,
             "methods": dict(self._methods.most_common()),
             "updates": dict(self._updates.most_common()),
@@ -314,23 +326,25 @@ class _Tally:
 
 
 def _count(counter: Counter[str], name: str) -> None:
-    if len(name) > 200:
-        name = name[:200] + "..."
+    if name in counter:
+        counter[name] += 1
+        return
+    if len(name) > NAME_LENGTH:
+        name = name[:NAME_LENGTH] + "..."
     counter[name if name in counter or len(counter) < NAMES_COUNTED else "(other)"] += 1
 
 
 def _count_unknown(value: Any, counter: Counter[str]) -> None:
     """Count the unknown variants at any depth of a typed value."""
+    for attr in _ATTRS[type(value)]:
+        held = getattr(value, attr)
+        if held is not None and held is not msgspec.UNSET:
+            _count_unknown(held, counter)
     if isinstance(value, UnknownVariant):
         _count(counter, value.tag)
     elif isinstance(value, (list, dict)):
         for item in cast("Iterable[Any]", value.values() if isinstance(value, dict) else value):
             _count_unknown(item, counter)
-    else:
-        for attr in _ATTRS[type(value)]:
-            held = getattr(value, attr)
-            if held is not None and held is not msgspec.UNSET:
-                _count_unknown(held, counter)
 
 
 class _Attrs(dict[type, tuple[str, ...]]):

@@ -19,7 +19,7 @@ class Row:
 
     name: str
     cost: float
-    """Nanoseconds an operation, median."""
+    """Nanoseconds an operation, median, unless the row's name says otherwise."""
     ratio: float
     """Cost relative to the reference of its table."""
     limit: float | None = None

@@ -1,6 +1,6 @@
 """Runs the benches and prints them: `python -m tests.bench [NAME ...] [--json]`.
 
-Owns: what is shown. Exits with 1 when a promised ratio is exceeded.
+Owns: which there are and what is shown. Exits with 1 when a promised ratio is exceeded.
 """
 
 from __future__ import annotations
@@ -8,31 +8,37 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 
-from . import decoding
+from . import Row, decoding, encoding, footprint
+
+BENCHES: dict[str, Callable[[], list[Row]]] = {
+    bench.__name__: bench for bench in (*decoding.BENCHES, *encoding.BENCHES, *footprint.BENCHES)
+}
 
 
 def main() -> int:
     """Run, print, and tell by the exit code whether every promise is kept."""
-    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(b.__name__ for b in decoding.BENCHES)}")
+    parser = argparse.ArgumentParser(prog="nox -s bench --", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHES)}; all, if none is given")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of tables")
     arguments = parser.parse_args()
+    unknown = set(arguments.names) - set(BENCHES)
+    if unknown:
+        parser.error(f"no bench is called {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
     broken: list[str] = []
-    found: dict[str, object] = {}
-    for name, title, rows in decoding.tables(arguments.names):
-        found[name] = [asdict(row) for row in rows]
+    found: dict[str, list[Row]] = {}
+    for name in arguments.names or BENCHES:
+        rows = found[name] = BENCHES[name]()
         broken += [f"{name}: {row.name}: {row.ratio:.2f} > {row.limit:.2f}" for row in rows if not row.fits]
         if not arguments.json:
-            print(f"\n{title}")
+            print(f"\n{name}: {(BENCHES[name].__doc__ or '').splitlines()[0]}", flush=True)
             for row in rows:
-                promise = (
-                    "" if row.limit is None else f"   promised {row.limit:.2f}: {'kept' if row.fits else 'BROKEN'}"
-                )
-                print(f"  {row.name:<36}{row.cost:>14,.0f} ns   x {row.ratio:5.2f}{promise}")
+                promise = "" if row.limit is None else f"   at most {row.limit:.2f}: {'kept' if row.fits else 'BROKEN'}"
+                print(f"  {row.name:<36}{row.cost:>14,.0f}   x {row.ratio:5.2f}{promise}")
     if arguments.json:
-        print(json.dumps(found))
+        print(json.dumps({name: [asdict(row) for row in rows] for name, rows in found.items()}))
     for line in broken:
         print(line, file=sys.stderr)
     return 1 if broken else 0

@@ -1,51 +1,26 @@
-"""Decoding: a chunk line, recorded traffic, and importing the generated package.
+"""Decoding and scanning: relative to orjson, to the official SDKs, and to acpwire's own strict pass.
 
-Owns: what is measured for the generated code. Does not know: how the numbers are shown.
+Owns: what is measured of reading. The official SDK validates with pydantic; its releases that speak v2 live in an
+environment of their own, whose interpreter the variable ACPWIRE_BENCH_RC names.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import statistics
 import subprocess
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import orjson
+from acp.schema import SessionNotification
 
 from acpwire import v2
-from acpwire.wire import Malformed
+from acpwire.wire import LineBuffer, Malformed, route
 
 from . import Row, side_by_side
-
-CORPUS = Path(__file__).parents[1] / "corpus"
-
-
-def chunk_line() -> bytes:
-    """An `agent_message_chunk` line of 226 bytes, the usual size of a streamed token."""
-    update = v2.AgentMessageChunk(message_id="msg_0123456789abcdef", content=v2.TextContent(text="x"))
-    params = v2.UpdateSessionNotification(session_id="01a22a93-ad12-7aa1-87f4-8aa7f038093c", update=update)
-    short = len(_line(params))
-    content = v2.TextContent(
-        text="lorem ipsum dolor sit amet consectetur"[: 226 - short + 1].ljust(226 - short + 1, ".")
-    )
-    line = _line(msgspec.structs.replace(params, update=msgspec.structs.replace(update, content=content)))
-    if len(line) != 226:
-        raise AssertionError(len(line))
-    return line
-
-
-def _line(params: v2.UpdateSessionNotification) -> bytes:
-    return v2.encode(v2.Notification(method="session/update", params=params))
-
-
-def recorded_lines() -> list[bytes]:
-    """What a real agent sent, as recorded."""
-    return (CORPUS / "codex-acp" / "agent_to_client.ndjson").read_bytes().splitlines()
+from .traffic import chunk_line, recorded_lines, ten_block_line, unknown_line
 
 
 def chunk() -> list[Row]:
@@ -64,64 +39,112 @@ def chunk() -> list[Row]:
             "json.loads": lambda: json.loads(line),
         },
         "orjson.loads",
-        {"bare decode of the params": 0.80},
+        {"bare decode of the params": 0.80, "v2.decode_from_agent": 0.90},
+    )
+
+
+def blocks() -> list[Row]:
+    """64 KiB of chunk lines, cut and decoded, relative to orjson given the lines."""
+    line = chunk_line() + b"\n"
+    lines = [line] * (65536 // len(line))
+    block = b"".join(lines)
+    buffer = LineBuffer()
+
+    def ours() -> None:
+        for one in buffer.feed(block):
+            v2.decode_from_agent(one)
+
+    return side_by_side(
+        {"orjson.loads": _each(orjson.loads, lines), "LineBuffer and decode_from_agent": ours},
+        "orjson.loads",
+        {"LineBuffer and decode_from_agent": 0.85},
+        operations=len(lines),
     )
 
 
 def recorded() -> list[Row]:
-    """All lines of the recording, relative to orjson's dicts."""
+    """All lines of a real agent's recording, relative to orjson's dicts."""
     lines = recorded_lines()
     bad = [message for line in lines if isinstance(message := v2.decode_from_agent(line), Malformed)]
     if bad:
         raise AssertionError(bad)
-
-    def each(decode: Callable[[bytes], Any]) -> Callable[[], None]:
-        def run() -> None:
-            for line in lines:
-                decode(line)
-
-        return run
-
+    decoders: dict[str, Callable[[bytes], Any]] = {
+        "orjson.loads": orjson.loads,
+        "v2.decode_from_agent": v2.decode_from_agent,
+        "json.loads": json.loads,
+    }
     return side_by_side(
-        {
-            "orjson.loads": each(orjson.loads),
-            "v2.decode_from_agent": each(v2.decode_from_agent),
-            "json.loads": each(json.loads),
-        },
+        {name: _each(decode, lines) for name, decode in decoders.items()},
         "orjson.loads",
         {"v2.decode_from_agent": 0.95},
         operations=len(lines),
     )
 
 
-def importing() -> list[Row]:
-    """Importing in fresh processes, relative to the official SDK; what msgspec itself takes is left out of ours."""
-    official, ours = list[float](), list[float]()
-    for turn in range(10):
-        both = _import_seconds("import acp"), _import_seconds("from acpwire import v2", "import msgspec, typing, re")
-        if turn:  # the first turn may still have to write the bytecode
-            official.append(both[0])
-            ours.append(both[1])
-    reference = statistics.median(official)
-    return [
-        Row("import acp (official SDK 0.12.1)", reference * 1e9, 1.0),
-        Row("acpwire.v2 beyond msgspec", statistics.median(ours) * 1e9, statistics.median(ours) / reference, 0.15),
-    ]
+def official() -> list[Row]:
+    """One chunk line to typed values, relative to the official SDK 0.12.1 (v1, same line)."""
+    line = chunk_line()
+    rows = side_by_side(
+        {
+            "official SDK 0.12.1": lambda: SessionNotification.model_validate(json.loads(line)["params"]),
+            "v2.decode_from_agent": lambda: v2.decode_from_agent(line),
+        },
+        "official SDK 0.12.1",
+        {"v2.decode_from_agent": 0.10},
+    )
+    newer = os.environ.get("ACPWIRE_BENCH_RC")
+    if newer is None:
+        return [*rows, Row("official SDK 1.0.0rc3: ACPWIRE_BENCH_RC names no interpreter that has it", 0.0, 0.0)]
+    script = (
+        "import json, sys, time; from acp.experimental.v2.schema import UpdateSessionNotification as N\n"
+        "line = sys.stdin.buffer.read(); best = 1e9\n"
+        "for _ in range(15):\n"
+        "    start = time.perf_counter()\n"
+        "    for _ in range(300): N.model_validate(json.loads(line)['params'])\n"
+        "    best = min(best, (time.perf_counter() - start) / 300)\n"
+        "print(best * 1e9)"
+    )
+    done = subprocess.run([newer, "-c", script], input=line, capture_output=True, check=True)
+    return [*rows, Row("official SDK 1.0.0rc3 (its best)", float(done.stdout), float(done.stdout) / rows[0].cost)]
 
 
-def _import_seconds(statement: str, before: str = "pass") -> float:
-    script = f"{before}\nimport time\nt = time.perf_counter()\n{statement}\nprint(time.perf_counter() - t)"
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    return float(done.stdout)
+def unknown() -> list[Row]:
+    """An update with an unknown tag, relative to a known one of the same size."""
+    known, other = chunk_line(), unknown_line()
+    return side_by_side(
+        {"known": lambda: v2.decode_from_agent(known), "unknown": lambda: v2.decode_from_agent(other)},
+        "known",
+        {"unknown": 8.0},
+    )
 
 
-BENCHES: Sequence[Callable[[], list[Row]]] = (chunk, recorded, importing)
+def ten_blocks() -> list[Row]:
+    """A message of ten blocks of which one is unknown, relative to ten known ones."""
+    known, other = ten_block_line(), ten_block_line(unknown=True)
+    return side_by_side(
+        {"all known": lambda: v2.decode_from_agent(known), "one unknown": lambda: v2.decode_from_agent(other)},
+        "all known",
+        {"one unknown": 12.0},
+    )
 
 
-def tables(wanted: Sequence[str]) -> Iterator[tuple[str, str, list[Row]]]:
-    """(name, title, rows) of the benches that are asked for, or of all."""
-    for bench in BENCHES:
-        if not wanted or bench.__name__ in wanted:
-            yield bench.__name__, (bench.__doc__ or "").splitlines()[0], bench()
+def routing() -> list[Row]:
+    """Scanning a chunk line for where it belongs, relative to skipping over it."""
+
+    class Nothing(msgspec.Struct):
+        pass
+
+    line = chunk_line()
+    scan = msgspec.json.Decoder(Nothing).decode
+    return side_by_side({"bare scan": lambda: scan(line), "route": lambda: route(line)}, "bare scan", {"route": 2.2})
+
+
+def _each(decode: Callable[[bytes], Any], lines: Sequence[bytes]) -> Callable[[], None]:
+    def run() -> None:
+        for line in lines:
+            decode(line)
+
+    return run
+
+
+BENCHES = (chunk, blocks, recorded, official, unknown, ten_blocks, routing)

@@ -87,6 +87,8 @@ CASES: dict[str, tuple[Change, str]] = {
     "plain-required": (_overrides("plain", "Cost", ["amount"]), "plain.Cost lists amount"),
     "gate": (_overrides("gates", "no/where agent", "x"), "gates.no/where agent"),
     "gate-other-side": (_overrides("gates", "session/prompt client", "x"), "gates.session/prompt client"),
+    "rule": (_overrides("rules", "Cost.nowhere", {"kind": "word", "requirement": "x"}), "rules.Cost.nowhere"),
+    "type": (_overrides("types", "Nowhere", {"kind": "absolute", "requirement": "x"}), "types.Nowhere"),
     "table": (_overrides("three_sate", "UsageUpdate.cost", {"prose": ""}), "three_sate"),
     "doc-definition": (_docs("definitions", "Nowhere"), "definitions.Nowhere"),
     "doc-variant": (_docs("variants", "ContentBlock/nowhere"), "variants.ContentBlock/nowhere"),

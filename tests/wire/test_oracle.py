@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -101,10 +101,10 @@ def differences(mine: Json, theirs: Json, opaque: bool = False) -> Iterator[str]
                 inside = differences(left[name], right[name], opaque or name in OPAQUE)
                 yield from (f"{name}.{it}" for it in inside)
     elif isinstance(mine, list) and isinstance(theirs, list):
-        pairs: list[tuple[Json, Json]] = list(zip(mine, theirs, strict=False))
-        if max(len(mine), len(theirs)) > len(pairs):
-            yield f"has {len(mine)} items and not {len(theirs)}"
-        for index, (one, other) in enumerate(pairs):
+        these, those = cast("Sequence[Json]", mine), cast("Sequence[Json]", theirs)
+        if len(these) != len(those):
+            yield f"has {len(these)} items and not {len(those)}"
+        for index, (one, other) in enumerate(zip(these, those, strict=False)):
             yield from (f"{index}.{it}" for it in differences(one, other, opaque))
     elif mine is REFUSED or theirs is REFUSED:
         if mine is not theirs:

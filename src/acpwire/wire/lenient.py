@@ -15,13 +15,16 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import msgspec
 
 from . import surrogates
 from .errors import DecodeError
 from .values import Buffer, UnknownVariant, WireStruct, decode_hook
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
 
 T = TypeVar("T")
 Plan = Callable[[Buffer], Any]
@@ -68,23 +71,19 @@ class Decoding:
         self._strict: dict[Any, msgspec.json.Decoder[Any]] = {}
         self._plans: dict[Any, Plan] = {}
 
-    @overload
-    def decode(self, tp: type[T], raw: Buffer) -> T: ...
-    @overload
-    def decode(self, tp: Any, raw: Buffer) -> Any: ...
-    def decode(self, tp: Any, raw: Buffer) -> Any:
+    def decode(self, tp: TypeForm[T], raw: Buffer) -> T:
         """Decode one JSON value as `tp`, a generated class or alias. Raises `DecodeError` with the path."""
         try:
-            return self.strict(tp).decode(raw)
+            return cast("T", self.strict(tp).decode(raw))
         except msgspec.ValidationError:
             return self.look(tp, raw)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             return self._without_halves(tp, raw, error)
 
-    def look(self, tp: Any, raw: Buffer) -> Any:
+    def look(self, tp: TypeForm[T], raw: Buffer) -> T:
         """Take the second look alone, at a value whose strict decode is known to fail. Raises `DecodeError`."""
         try:
-            return self._plan(tp)(raw)
+            return cast("T", self._plan(tp)(raw))
         except DecodeError as fault:
             raise DecodeError(fault.message, f"${fault.path}") from None
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:

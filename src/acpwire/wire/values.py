@@ -216,8 +216,9 @@ def _keep_first(value: msgspec.Struct, alternatives: Alternatives) -> None:
     first = next(attr for attr in alternatives if getattr(value, attr) is not msgspec.UNSET)
     others = {attr for key, own in alternatives.items() if key != first for attr in (key, *own)}
     for field in msgspec.structs.fields(value) if others else ():
-        if field.name in others and getattr(value, field.name) is not field.default:
-            msgspec.structs.force_setattr(value, field.name, field.default)
+        if field.name in others:
+            default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+            msgspec.structs.force_setattr(value, field.name, default)
 
 
 def required_with(value: msgspec.Struct, tag: str, needs: dict[str, tuple[str, ...]]) -> None:

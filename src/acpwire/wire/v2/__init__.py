@@ -15,12 +15,14 @@ union has `tag`. Members that may be left out are None where that means the same
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from acpwire.wire.errors import DecodeError, EncodeError
 from acpwire.wire.frames import (
+    Caller,
     ErrorObject,
     ErrorResponse,
     Malformed,
@@ -421,6 +423,7 @@ UNSTABLE: Final[frozenset[str]] = frozenset(
         "SetProviderResponse",
         "SetSessionTitleRequest",
         "SetSessionTitleResponse",
+        "StateSnapshot.state=unknown",
         "StateSnapshot.usage",
         "SubagentSessionCapabilities",
         "SubagentUpdate",
@@ -444,13 +447,31 @@ UNSTABLE: Final[frozenset[str]] = frozenset(
         "session/unarchive",
     }
 )
-"""What only the draft has: class names, `Class.attribute`, and method names."""
+"""What only the draft has: class names, `Class.attribute`, `Class.attribute=value` of a tag, and method names."""
 
-decode_from_agent = line_decoder(_DECODING, METHODS, "client", SESSION_UPDATE)
-"""Read a line that an agent sent, without its LF. Never raises: what is no message is a `Malformed`."""
+FromAgent: TypeAlias = (
+    Notification[CancelRequestNotification | AuthStatusUpdateNotification | CompleteElicitationNotification | ProxySuccessorNotification | UpdateSessionNotification | Raw]
+    | Request[CreateElicitationRequest | MessageMcpRequest | InitializeProxyRequest | ProxySuccessorRequest | RequestPermissionRequest | Raw]
+    | Response[Raw]
+    | ErrorResponse
+    | Malformed
+)
+"""What an agent can have sent; `Raw` params are those of methods that this schema does not know."""
 
-decode_from_client = line_decoder(_DECODING, METHODS, "agent", None)
-"""Read a line that a client sent, without its LF. Never raises: what is no message is a `Malformed`."""
+FromClient: TypeAlias = (
+    Notification[CancelRequestNotification | MessageMcpNotification | ProxySuccessorNotification | CancelSessionNotification | Raw]
+    | Request[LoginAuthRequest | LogoutAuthRequest | AuthStatusRequest | InitializeRequest | DisableProviderRequest | ListProvidersRequest | SetProviderRequest | InitializeProxyRequest | ProxySuccessorRequest | ArchiveSessionRequest | CloseSessionRequest | DeleteSessionRequest | ForkSessionRequest | ListSessionsRequest | NewSessionRequest | PromptRequest | ResumeSessionRequest | SetSessionConfigOptionRequest | SetSessionTitleRequest | SessionStatusRequest | UnarchiveSessionRequest | CancelTerminalRequest | CancelToolCallRequest | Raw]
+    | Response[Raw]
+    | ErrorResponse
+    | Malformed
+)
+"""What a client can have sent; `Raw` params are those of methods that this schema does not know."""
+
+decode_from_agent: Callable[[bytes], FromAgent] = line_decoder(_DECODING, METHODS, "client", SESSION_UPDATE)
+"""Read a line that an agent sent. Never raises: what is no message is a `Malformed`."""
+
+decode_from_client: Callable[[bytes], FromClient] = line_decoder(_DECODING, METHODS, "agent", None)
+"""Read a line that a client sent. Never raises: what is no message is a `Malformed`."""
 
 decode = _DECODING.decode
 """Decode one JSON value as a class or alias of this package; raises `DecodeError` with the path."""
@@ -501,6 +522,7 @@ __all__ = [
     "BlobResourceContents",
     "BooleanPropertySchema",
     "CANCEL_REQUEST",
+    "Caller",
     "CancelRequestNotification",
     "CancelSessionNotification",
     "CancelTerminalRequest",
@@ -575,6 +597,8 @@ __all__ = [
     "ExtResponse",
     "ForkSessionRequest",
     "ForkSessionResponse",
+    "FromAgent",
+    "FromClient",
     "HttpHeader",
     "INITIALIZE",
     "INTERNAL_ERROR",

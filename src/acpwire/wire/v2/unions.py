@@ -969,6 +969,7 @@ FLAGS: Mapping[type[WireStruct], Mapping[str, int]] = {
 
 PATCHES: Mapping[type[WireStruct], Mapping[str, Any]] = {
     t.ToolCallFields: {"name": None, "title": None, "kind": 'other', "status": 'pending', "content": (), "locations": (), "raw_input": None, "raw_output": None, "capabilities": None },
+    t.ToolCallUpdate: {"name": None, "title": None, "kind": 'other', "status": 'pending', "content": (), "locations": (), "raw_input": None, "raw_output": None, "capabilities": None },
     t.UserMessage: {"content": () },
     t.AgentMessage: {"content": () },
     t.AgentThought: {"content": () },
@@ -984,7 +985,11 @@ PATCHES: Mapping[type[WireStruct], Mapping[str, Any]] = {
 
 META_RULES: Mapping[type[WireStruct], str] = {
     t.ToolCallFields: "patch",
+    t.ToolCallUpdate: "patch",
     t.ContentChunk: "chunk",
+    t.UserMessageChunk: "chunk",
+    t.AgentMessageChunk: "chunk",
+    t.AgentThoughtChunk: "chunk",
     t.UserMessage: "patch",
     t.AgentMessage: "patch",
     t.AgentThought: "patch",
