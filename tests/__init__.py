@@ -1,0 +1,1 @@
+"""The tests of acpwire and its generator, one module a module."""

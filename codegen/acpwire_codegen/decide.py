@@ -171,7 +171,7 @@ class _Types:
             found.append((given["kind"], repr(argument if "=" in argument else attrs), given["requirement"]))
         enum = self.defs.get(target, child)
         if enum.get("open") and enum.get("type") == "string":
-            name = self.names.body.get(target, pascal(wire))
+            name = self.names.body[target] if target in self.names.body else self._open_name(child, wire)
             self.model.values[name] = tuple(enum["enum"])
             found.append(("open", f'VALUES["{name}"]', "EX-01"))
         if child.get("bits") == "uint64":
@@ -235,7 +235,9 @@ class _Types:
         """The plain schema of a type, with Python names for definitions."""
         if node.get("nullable"):
             inner = self._hint({key: value for key, value in node.items() if key != "nullable"}, pointer, wire)
-            if "type" in inner and "enum" not in inner:  # `anyOf` would give the bounds inside a name of their own
+            typed_map = inner.get("type") == "object" and inner["additionalProperties"]
+            # `anyOf` would give the bounds inside a name of their own; `type` loses what a map holds
+            if "type" in inner and "enum" not in inner and not typed_map:
                 return {**inner, "type": [inner["type"], "null"]}
             return {"anyOf": [*inner.get("anyOf", [inner]), {"type": "null"}]}
         if "choice" in node:
@@ -243,6 +245,8 @@ class _Types:
         if "$ref" in node:
             return _ref(self.names.reference(node["$ref"]))
         if "scalars" in node:
+            if pointer.count("/") > 2 and any(key in child for child in node["scalars"] for key in BOUNDS):
+                raise UnknownIdiomError(pointer, "a range in a union of scalars", "such a union as a definition")
             plain = [{key: value for key, value in child.items() if key not in BOUNDS} for child in node["scalars"]]
             return {"anyOf": [self._hint(child, pointer) for child in plain]}
         if "enum" in node:
@@ -250,20 +254,34 @@ class _Types:
                 return self._open_enum(node, wire)
             return {"type": node["type"], "enum": node["enum"]}
         kind = node.get("type")
+        held: Node = node.get("items") or node.get("additionalProperties") or {}
+        if any(key in held for key in BOUNDS):
+            raise UnknownIdiomError(pointer, "a range of what an array or a map holds", "a definition that has it")
         if kind == "array":
             bounds = {"minItems": node["minItems"]} if "minItems" in node else {}
             return {"type": "array", "items": self._hint(node["items"], pointer), **bounds}
         if kind == "object":
-            return {"type": "object", "additionalProperties": self._hint(node["additionalProperties"], pointer) or True}
+            return {"type": "object", "additionalProperties": self._hint(node["additionalProperties"], pointer)}
         return {key: node[key] for key in ("type", *BOUNDS) if key in node}
 
     def _open_enum(self, node: Node, wire: str) -> Node:
         """An open set of strings that stands in a member gets a name of its own (StopReason)."""
-        name = pascal(wire)
-        if all(alias.name != name for alias in self.model.aliases) and name not in self.names.body.values():
+        name = self._open_name(node, wire)
+        if all(alias.name != name for alias in self.model.aliases):
             self.model.aliases.append(self._enum(name, node, self.ledger.doc("definitions", name, needed=False), ""))
-            self.model.names[f"{wire} of {node.get('of', '')}"] = name
+            self.model.names[node.get("at", "")] = name
         return _ref(name)
+
+    def _open_name(self, node: Node, wire: str) -> str:
+        """The member's name, with its definition's before it where that alone would mean two things."""
+        sets = {
+            tuple(child["enum"])
+            for definition in self.defs.values()
+            for key, child in definition.get("properties", {}).items()
+            if key == wire and child.get("open")
+        }
+        alone = len(sets) == 1 and pascal(wire) not in self.names.body.values()
+        return pascal(wire) if alone else pascal(node.get("at", "").split("/")[2]) + pascal(wire)
 
     def _enum(self, name: str, node: Node, doc: str, facts: str) -> Alias:
         values, base = node["enum"], PYTHON[node["type"]]
@@ -353,6 +371,8 @@ def _bounded(node: Node) -> str:
     for child in node.get("scalars", []):
         bounds = ", ".join(f"{BOUNDS[key]}={child[key]}" for key in BOUNDS if key in child)
         name = PYTHON.get(child.get("type"), "")
+        if child.get("type") == "array" and child["items"].get("type") in PYTHON:
+            name = f"Sequence[{PYTHON[child['items']['type']]}]"
         if not name:
             return ""
         parts.append(f"Annotated[{name}, Meta({bounds})]" if bounds else name)

@@ -140,10 +140,9 @@ class Ledger:
             for key in lines:
                 if (f"docs.{table}", key) not in self._used:
                     self.trouble(f"docs.toml: {table}.{key} documents nothing")
-        if self._source.pinned:
-            self.compare(names)
-            if self.troubles:
-                raise ModelError(self.troubles)
+        self.compare(names)
+        if self.troubles and self._source.pinned:
+            raise ModelError(self.troubles)
         return self.troubles
 
     def compare(self, names: dict[str, str]) -> None:
@@ -154,11 +153,11 @@ class Ledger:
             given = self._overrides.get("names", {}).get(place, {}).get("name")
             if given != names[place]:
                 self.trouble(
-                    f"{place} was called {self._previous[place]} by the previous pin and would be {names[place]} now: list "
-                    "it under [renames], or keep the name under [names], in overrides.toml"
+                    f"{place} was called {self._previous[place]} by the previous pin and would be {names[place]} now: "
+                    "list it under [renames], or keep the name under [names], in overrides.toml"
                 )
-        for place in sorted(set(renames) - changed):
-            self.trouble(f"overrides.toml: renames.{place} renames nothing (any more): take it out")
+        for place in sorted(set(renames) - set(names)):
+            self.trouble(f"overrides.toml: renames.{place} fits nothing in this schema")
 
 
 def prose_guard(source: Source, definition: str, pointer: str) -> str:

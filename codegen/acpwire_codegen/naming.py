@@ -37,7 +37,7 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[A-Z][a-z0-9]*|[a-z0-9]+", name)
 
 
-def check_attributes(pointer: str, attrs: list[str], is_dict: bool) -> None:
+def check_attributes(pointer: str, attrs: list[str], is_dict: bool = False) -> None:
     """Refuse names that a class cannot have, or that would hide a type its annotations use, or a dict's methods."""
     hidden = {"str", "int", "float", "bool"} | RESERVED | {"tag", "never"}
     if is_dict:

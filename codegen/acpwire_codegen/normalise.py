@@ -67,6 +67,8 @@ def drop_envelopes(schema: Schema) -> None:
         if name not in schema.methods and ({"method", "params"} <= members or {"id", "result", "error"} <= members):
             del schema.defs[name]
             schema.dropped[name] = "a JSON-RPC envelope"
+        elif name not in schema.defs:
+            raise UnknownIdiomError(f"/$defs/{name}", "a root that lists it", "a definition of this schema")
 
 
 def unwrap_refs(schema: Schema) -> None:
@@ -198,6 +200,9 @@ def _tagged(schema: Schema, name: str, node: Node, tag: str) -> Node:
     union: Node = {"tag": tag, "variants": {}, "open": False, "fallback": None, "rest": []}
     union["optional"] = node.get("properties", {}).get(tag)
     discriminator = node.get("discriminator", {}).get("propertyName", tag)
+    extra = set(node) - {"title", "type", "properties", "required", "anyOf", "oneOf", "discriminator"}
+    if extra or len({"anyOf", "oneOf"} & set(node)) != 1:
+        raise UnknownIdiomError(pointer, f"a union with {sorted(node)}", "branches, and members of all of them")
     if discriminator != tag:
         raise UnknownIdiomError(
             pointer, f"discriminator {discriminator!r}", f"the member {tag!r} that the branches fix"
@@ -297,9 +302,13 @@ def merge_alternatives(schema: Schema) -> None:
         inline = [branch for branch in branches if "properties" in branch]
         if not branches or not ("properties" in node or len(inline) == len(branches)):
             continue
+        if any("$ref" in branch for branch in inline):
+            raise UnknownIdiomError(f"/$defs/{name}", "a branch with members beside a $ref", "a $ref, or members")
         parts = [schema.defs[branch["$ref"]] if "$ref" in branch else branch for branch in branches]
         if any("properties" not in part for part in parts):
             raise UnknownIdiomError(f"/$defs/{name}", "alternatives that are no objects", "alternatives with members")
+        if set(node) - {"title", "type", "properties", "required", "anyOf", "oneOf"}:
+            raise UnknownIdiomError(f"/$defs/{name}", f"alternatives with {sorted(node)}", "members, and alternatives")
         wants = [set(part.get("required", [])) for part in parts]
         deciding = [sorted(w - set[str]().union(*wants[:i], *wants[i + 1 :])) for i, w in enumerate(wants)]
         if any(len(members) != 1 for members in deciding):
@@ -385,6 +394,8 @@ def read_choices(schema: Schema) -> None:
         branches = [{k: v for k, v in branch.items() if k != "title"} for branch in alternatives(node)]
         if not branches:
             continue
+        if "anyOf" in node and "oneOf" in node:
+            raise UnknownIdiomError(pointer, "anyOf and oneOf", "one of them")
         for key in ("anyOf", "oneOf"):
             node.pop(key, None)
         kinds = [schema.defs[b["$ref"]] if "$ref" in b else b for b in branches]
@@ -405,20 +416,26 @@ def read_choices(schema: Schema) -> None:
 
 def keep_extras(schema: Schema) -> None:
     """`additionalProperties: true` on a definition keeps what it does not name; on a member it is a map (H22)."""
-    for _, node in everywhere(schema):
+    for pointer, node in everywhere(schema):
         extra = node.get("additionalProperties")
         if "properties" in node:
-            if node.pop("additionalProperties", False) is not False:
+            if node.pop("additionalProperties", False) is True:
                 node["extra"] = True
+            elif extra:
+                raise UnknownIdiomError(pointer, f"members, and others of {extra}", "any others, or none")
+        elif extra is False:
+            raise UnknownIdiomError(pointer, "an object that may have no members", "a map, or members")
         elif extra is True:
             node["additionalProperties"] = {}
 
 
 def name_objects(schema: Schema) -> None:
     """`type: object` is said once: objects have `properties`, maps have `additionalProperties` (H8 of v1: neither)."""
-    for _, node in everywhere(schema):
+    for pointer, node in everywhere(schema):
         if "properties" in node:
-            node.pop("type", None)
+            kind = node.pop("type", "object")
+            if kind != "object":
+                raise UnknownIdiomError(pointer, f"members of type {kind}", "members of an object")
             node.setdefault("required", [])
         elif node.get("type") == "object" and "additionalProperties" not in node:
             node.pop("type")

@@ -35,13 +35,13 @@ def fetch_npm(spec: str) -> tuple[str, bytes, dict[str, str]]:
         raise SchemaError(f"{spec} needs the command `npm`, which is not on PATH; use --file with a downloaded schema")
     with tempfile.TemporaryDirectory() as directory:
         package = f"{match['package']}@{match['version']}"
-        command = [npm, "pack", "--json", "--pack-destination", directory, "--", package]
+        command = [npm, "pack", package, "--json", "--pack-destination", directory]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-            if any(word in done.stderr for word in ("E404", "ETARGET", "notarget")):
-                raise SchemaError(f"npm has no {package}: {said[-1] if said else 'no such version'}")
-            raise SchemaError(f"npm could not fetch {package}: {said[0] if said else f'exit code {done.returncode}'}")
+            lines = [line.strip() for line in done.stderr.splitlines() if line.strip() and " code " not in line]
+            reason = lines[0] if lines else f"exit code {done.returncode}"
+            missing = any(word in done.stderr for word in ("E404", "ETARGET", "notarget"))
+            raise SchemaError(f"npm {'has no' if missing else 'could not fetch'} {package}: {reason}")
         report = _report(done.stdout)
         archive = Path(directory) / Path(report["filename"]).name
         try:
@@ -51,7 +51,7 @@ def fetch_npm(spec: str) -> tuple[str, bytes, dict[str, str]]:
         except KeyError as error:
             raise SchemaError(f"{package} has no {NPM_FILE}: it is no version with a v2 draft") from error
         except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-            raise SchemaError(f"{package} arrived broken ({error}); try again") from error
+            raise SchemaError(f"{package} arrived broken ({str(error).splitlines()[0]}); try again") from error
     version = str(report["version"])
     return version, data, {"package": match["package"], "version": version, "file": NPM_FILE}
 

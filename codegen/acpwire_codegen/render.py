@@ -159,7 +159,7 @@ def _floats(model: Model) -> dict[str, list[str]]:
         if not hint or "number" in hint.get("type", ""):
             return True
         inner = [hint.get("items"), hint.get("additionalProperties"), *hint.get("anyOf", ())]
-        return hint.get("additionalProperties") is True or any(may_hold(child) for child in inner if child)
+        return any(may_hold(child) for child in inner if child is not None)
 
     before = -1
     while len(holders) != before:

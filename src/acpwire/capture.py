@@ -11,14 +11,15 @@ A recording is JSON lines in UTF-8. The first line names the format, each other 
 
 `time` is in seconds since the epoch and may be missing; `sender` is "agent" or "client"; `line` is the raw line without
 its line feed, `base64` stands in its place where the line is no UTF-8. Other members are ignored. The line that names
-the format may come again at any place, so recordings can be joined with `cat`; ids begin anew there.
+the format may come again at any place, so recordings can be joined with `cat`; ids begin anew there. It may also be
+missing: a file is a recording if what comes before the first message is of one.
 
 A bare capture is the wire's own lines (NDJSON), of one side or of both in the order in which they were sent. It holds
 no times. Who sent a line is said by the reader's argument, or guessed by the first of these that tells:
 
 1. a request or notification whose method only one side handles was sent by the other side;
-2. a response was sent by the side that was asked under its id; where both were, the later request counts, and a request
-   whose result type the result does not fit does not count;
+2. a response was sent by the side that was asked under its id, and `$/cancel_request` by the side that asked; where
+   both did, the later request counts, and a request whose result type a result does not fit does not count;
 3. anything else was sent by whoever sent the line before; at the beginning, the agent.
 
 Say who sent them where a file holds the responses of only one side: rule 2 can take them for answers to that side's own
@@ -34,6 +35,7 @@ import os
 import stat
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from gzip import BadGzipFile
 from itertools import accumulate, chain
 from pathlib import Path
@@ -426,9 +428,10 @@ def _waits(file: Any) -> bool:
 _BLANK = (b"\n", b"\r\n")
 _NO_CUT = _Cut("", "")
 _END = _Cut("", "The file ends inside this line")
-_Run: TypeAlias = "tuple[Iterable[tuple[int, bytes]], _Cut | None]"
+_Run: TypeAlias = "tuple[Iterator[tuple[int, bytes]], _Cut | None]"
 
 _DECODE: dict[Sender, Callable[[bytes], Message]] = {"agent": v2.decode_from_agent, "client": v2.decode_from_client}
+_NO_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _read_entry = msgspec.json.Decoder(_Entry).decode
 _read_header = msgspec.json.Decoder(_Header).decode
 
@@ -443,7 +446,7 @@ class Reader:
         self._sender: Sender | None = sender
         self._peers = _Peers()
         self._line_start = 0
-        self._recorded = False
+        self._is_recording: bool | None = None  # None: no line so far was a message or of a recording
         self.skipped = 0
         """Lines so far that gave no record: blank ones, and those that name the format."""
         self.wire_bytes = 0
@@ -463,7 +466,10 @@ class Reader:
         for run, cut in self._runs():
             if cut is not None:
                 yield from self._cut_off(run, cut)
-            elif self._recorded:
+                continue
+            if self._is_recording is None:
+                yield from self._until_decided(run)
+            if self._is_recording:
                 for offset, ended in run:
                     record = self._of_entry(offset, ended[:-1])
                     if record is not None:
@@ -475,7 +481,7 @@ class Reader:
                     if type(message) is Notification:
                         yield Record(offset, None, sender, line, message)
                     else:
-                        yield self._of_line(offset, line, message)
+                        yield self._of_message(offset, line, message)
             else:
                 for offset, ended in run:
                     line = ended[:-1]
@@ -484,7 +490,7 @@ class Reader:
                         peers.current = "agent"
                         yield Record(offset, None, "agent", line, message)
                     else:
-                        yield self._of_line(offset, line, message)
+                        yield self._of_message(offset, line, message)
 
     # --- lines
 
@@ -493,21 +499,23 @@ class Reader:
 
         Where there is a cut, it is behind the line that has no line feed, if there is one.
         """
-        blocks = self._looked_at()
-        # a line grows when it is recorded, by six at most
-        lines_of = LineBuffer(DEFAULT_LIMIT * 6 if self._recorded else DEFAULT_LIMIT)
+        lines_of = LineBuffer(DEFAULT_LIMIT)
+        limit = DEFAULT_LIMIT
         position = 0
-        for block in chain(blocks, [_END]):
+        for block in chain(self._blocks, [_END]):
             if isinstance(block, _Cut):
-                tail = lines_of.flush()
-                yield [(self._line_start, line) for line in tail], block
+                yield iter([(self._line_start, line) for line in lines_of.flush()]), block
                 self._line_start = position
                 continue
+            if self._is_recording and limit == DEFAULT_LIMIT:
+                limit *= 6  # no byte of a line takes more in JSON
+                begun, lines_of = lines_of.flush(), LineBuffer(limit)
+                lines_of.feed(b"".join(begun))
             lines = lines_of.feed(block)
             end = position + block.rfind(b"\n") + 1
             if end > position:
                 offsets = list(accumulate(map(len, lines), initial=self._line_start))
-                if not self._recorded:
+                if not self._is_recording:
                     self.wire_bytes = end
                 if offsets[-1] == end:
                     yield zip(offsets, lines), None  # noqa: B905  # the last offset is the end
@@ -515,7 +523,7 @@ class Reader:
                     yield from self._one_by_one(lines, block[: end - position], position)
                 self._line_start = end
             position += len(block)
-        if not self._recorded:
+        if not self._is_recording:
             self.wire_bytes = position
 
     def _one_by_one(self, lines: list[bytes], block: bytes, position: int) -> Iterator[_Run]:
@@ -529,36 +537,50 @@ class Reader:
             position += len(piece)
             if is_kept:
                 line = next(left)
-                yield [(start, line)], _NO_CUT if isinstance(line, OversizedLine) else None
+                yield iter([(start, line)]), _NO_CUT if isinstance(line, OversizedLine) else None
             else:
                 self.skipped += 1
             start = position
 
-    def _looked_at(self) -> Iterator[_Block]:
-        """The blocks, after a look at whether they begin as a recording does."""
-        begin = head = b""
-        cut: list[_Block] = []
-        for block in self._blocks:
-            if isinstance(block, _Cut):
-                cut = [block]
-                break
-            begin += block
-            head, found, _ = begin.lstrip(b"\r\n").partition(b"\n")
-            if found or len(begin) >= BLOCK:
-                break
-        self._recorded = _is_header(head)
-        return chain([begin], cut, self._blocks)
-
     # --- records
+
+    def _until_decided(self, run: Iterator[tuple[int, bytes]]) -> Iterator[Record]:
+        """The first records: up to the line that shows whether this is a recording, as its first may be damaged."""
+        for offset, ended in run:
+            record = self._of_line(offset, ended[:-1])
+            if record is not None:
+                yield record
+            if self._is_recording is not None:
+                return
+
+    def _of_line(self, offset: int, line: bytes, cut: _Cut | None = None) -> Record | None:
+        """The record of any line; None for one that names the format."""
+        if self._is_recording:
+            return self._of_entry(offset, line, cut)
+        message = _DECODE[self._sender or "agent"](line)
+        if not isinstance(message, Malformed):
+            self._is_recording = False
+        elif self._is_recording is None and _is_of_recording(line):
+            self._is_recording = True
+            self.wire_bytes = offset
+            return self._of_entry(offset, line, cut)
+        elif cut is not None and message.code == PARSE_ERROR and not isinstance(line, OversizedLine):
+            message = msgspec.structs.replace(message, message=cut.inside)
+        return self._of_message(offset, line, message)
+
+    def _of_message(self, offset: int, line: bytes, message: Message) -> Record:
+        """The record of a bare line, as read from the sender that was given, or from the agent."""
+        sender = self._sender or self._peers.guess(message)
+        if sender != (self._sender or "agent"):
+            message = _DECODE[sender](line)
+        return Record(offset, None, sender, line, message, *self._peers.heard(sender, message))
 
     def _of_entry(self, offset: int, line: bytes, cut: _Cut | None = None) -> Record | None:
         """The record that a line of a recording stands for; None for one that names the format."""
         try:
             entry = _read_entry(line)
-        except msgspec.ValidationError as error:
-            return self._of_format_line(offset, line, fault_of(error))
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            return _foreign(offset, line, cut.inside if cut else f"No record: {fault_of(error).message}")
+        except _NO_JSON as error:
+            return self._of_format_line(offset, line, error, cut)
         if (entry.line is None) == (entry.base64 is None):
             return _foreign(offset, line, "No record: Expected either `line` or `base64`")
         raw = entry.line.encode() if entry.line is not None else entry.base64 or b""
@@ -566,36 +588,25 @@ class Reader:
         message = _DECODE[entry.sender](raw)
         return Record(offset, entry.time, entry.sender, raw, message, *self._peers.heard(entry.sender, message))
 
-    def _of_format_line(self, offset: int, line: bytes, fault: DecodeError) -> Record | None:
+    def _of_format_line(self, offset: int, line: bytes, error: Exception, cut: _Cut | None) -> Record | None:
         try:
             version = _read_header(line).version
         except msgspec.ValidationError:
+            fault = fault_of(error)
             return _foreign(offset, line, f"No record: {fault.message}", fault.path)
+        except _NO_JSON as worse:
+            return _foreign(offset, line, cut.inside if cut else f"No record: {fault_of(worse).message}")
         if version != _VERSION:
             return _foreign(offset, line, f"Expected version {_VERSION} of the format", "$.version")
         self.skipped += 1
         self._peers = _Peers()
         return None
 
-    def _of_line(self, offset: int, line: bytes, message: Message) -> Record:
-        """The record of a bare line, as read from the sender that was given, or from the agent."""
-        sender = self._sender or self._peers.guess(message)
-        if sender != (self._sender or "agent"):
-            message = _DECODE[sender](line)
-        return Record(offset, None, sender, line, message, *self._peers.heard(sender, message))
-
-    def _cut_off(self, run: Iterable[tuple[int, bytes]], cut: _Cut) -> Iterator[Record]:
+    def _cut_off(self, run: Iterator[tuple[int, bytes]], cut: _Cut) -> Iterator[Record]:
         """The line that has no end, if there is one, and what cut it off, unless that is already said of the line."""
         said = False
         for offset, line in run:
-            if self._recorded:
-                record = self._of_entry(offset, line, cut)
-            else:
-                message = _DECODE[self._sender or "agent"](line)
-                is_cut = isinstance(message, Malformed) and message.code == PARSE_ERROR
-                if is_cut and not isinstance(line, OversizedLine):
-                    message = msgspec.structs.replace(message, message=cut.inside)
-                record = self._of_line(offset, line, message)
+            record = self._of_line(offset, line, cut)
             if record is not None:
                 said = isinstance(record.message, Malformed) and record.message.message == cut.inside
                 yield record
@@ -607,12 +618,12 @@ def _foreign(offset: int, line: bytes, message: str, path: str = "$") -> Record:
     return Record(offset, None, None, line, Malformed(line, None, path=path, message=message))
 
 
-def _is_header(line: bytes) -> bool:
-    try:
-        _read_header(line)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return False
-    return True
+def _is_of_recording(line: bytes) -> bool:
+    for read in (_read_header, _read_entry):
+        with suppress(*_NO_JSON):
+            read(line)
+            return True
+    return False
 
 
 # --- who sent it, and what it answers --------------------------------------------------------------------------------
@@ -644,6 +655,7 @@ _REQUESTS: dict[Sender, dict[str, Method[Any, Any]]] = {"agent": _sent_by("agent
 _ONLY_SENDERS = _only_senders()
 _Answer: TypeAlias = "tuple[Any, DecodeError | None]"
 _NO_ANSWER: _Answer = (UNSET, None)
+_Waiting: TypeAlias = "tuple[int, Method[Any, Any] | None]"  # the how-manieth it is, and what it asks for
 _ASKING = (Request, Malformed)  # tuples, as a union is made anew wherever it is written
 _ANSWERING = (Response, ErrorResponse)
 
@@ -653,7 +665,7 @@ class _Peers:
 
     def __init__(self) -> None:
         self.current: Sender = "agent"
-        self._waiting: dict[tuple[Sender, RequestId], tuple[int, Method[Any, Any] | None]] = {}
+        self._waiting: dict[tuple[Sender, RequestId], _Waiting] = {}
         self._asked = 0
 
     def heard(self, sender: Sender, message: Message) -> _Answer:
@@ -684,26 +696,31 @@ class _Peers:
 
     def guess(self, message: Message) -> Sender:
         """Who sent a message of a bare capture, by the rule in the module's docstring."""
-        if isinstance(message, (Request, Notification)):
-            found = _ONLY_SENDERS.get((message.method, isinstance(message, Request)))
-        elif isinstance(message, Malformed):
+        found: Sender | None = None
+        if isinstance(message, Malformed):
             found = _ONLY_SENDERS.get((message.method or "", message.code is not None))
+        elif isinstance(message, _ANSWERING):
+            result = message.result if isinstance(message, Response) else None
+            for asker, method in [] if message.id is None else self._askers(message.id):
+                if result is None or method is None or _fits(method, result):
+                    found = _OTHER[asker]
+                    break
+        elif isinstance(message.params, v2.CancelRequestNotification):
+            for asker, _ in self._askers(message.params.request_id)[:1]:
+                found = asker
         else:
-            found = self._answering(message)
+            found = _ONLY_SENDERS.get((message.method, isinstance(message, Request)))
         if found is not None:
             self.current = found
         return self.current
 
-    def _answering(self, message: Response[Any] | ErrorResponse) -> Sender | None:
-        found: list[tuple[int, Method[Any, Any] | None, Sender]] = []
-        for asker, answerer in _OTHER.items():
-            waiting = None if message.id is None else self._waiting.get((asker, message.id))
-            if waiting is not None:
-                found.append((*waiting, answerer))
-        for _, method, answerer in sorted(found, key=lambda one: one[0], reverse=True):
-            if method is None or isinstance(message, ErrorResponse) or _fits(method, message.result):
-                return answerer
-        return None
+    def _askers(self, request_id: RequestId) -> list[tuple[Sender, Method[Any, Any] | None]]:
+        """Who waits under an id, and for what; the later request first."""
+        found: list[tuple[Sender, _Waiting]] = [
+            (side, self._waiting[side, request_id]) for side in _OTHER if (side, request_id) in self._waiting
+        ]
+        found.sort(key=lambda one: one[1][0], reverse=True)
+        return [(asker, method) for asker, (_, method) in found]
 
 
 def _fits(method: Method[Any, Any], result: Any) -> bool:

@@ -51,7 +51,7 @@ keys of --json:
   malformed                the first 100: line (its number in FILE), code (of the JSON-RPC error to answer with, else
                            null), path, message
   malformed_count          how many there are, results that do not fit their request included
-  sessions                 how many sessions are named
+  sessions                 how many different sessions params and results are about
   biggest_line             its size in bytes
   seconds                  how long reading took
 
@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _inspect(arguments: argparse.Namespace, wait: Wait) -> int:
-    tally = _Tally()
+    tally = Tally()
     began = time.perf_counter()
     try:
         with _Interrupt(arguments.follow) as interrupt:
@@ -115,11 +115,11 @@ def _inspect(arguments: argparse.Namespace, wait: Wait) -> int:
     return int(arguments.strict and tally.malformed_count > 0)
 
 
-def _read(arguments: argparse.Namespace, wait: Wait, interrupt: _Interrupt, tally: _Tally) -> None:
+def _read(arguments: argparse.Namespace, wait: Wait, interrupt: _Interrupt, tally: Tally) -> None:
     """Read the whole file into the tally, or what there is of it until it is interrupted."""
     try:
         with _opened(arguments.file, interrupt) as file:
-            source = _Source(file, interrupt, wait if arguments.follow else None, _Progress(sys.stderr, file))
+            source = _Source(file, interrupt, wait if arguments.follow else None, Progress(sys.stderr, file))
             reader = Reader.of_file(source, arguments.file, arguments.sender)
             try:
                 for count, record in enumerate(reader.records(), 1):
@@ -182,7 +182,7 @@ class _Interrupt:
 class _Source:
     """The file that is read, one block after the other; its end is not reached while it may grow (`wait` is given)."""
 
-    def __init__(self, file: BinaryIO, interrupt: _Interrupt, wait: Wait | None, progress: _Progress) -> None:
+    def __init__(self, file: BinaryIO, interrupt: _Interrupt, wait: Wait | None, progress: Progress) -> None:
         self.progress = progress
         self._read: Callable[[int], bytes] = getattr(file, "read1", file.read)
         self.fileno = file.fileno
@@ -217,7 +217,7 @@ def _size_of(file: BinaryIO) -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
-class _Progress:
+class Progress:
     """How far reading is, on a terminal, from the second second on."""
 
     def __init__(self, stream: TextIO | None, file: BinaryIO, clock: Callable[[], float] = time.monotonic) -> None:
@@ -255,7 +255,7 @@ _KINDS: dict[type, str] = {
 }
 
 
-class _Tally:
+class Tally:
     """What was counted; of bounded size, whatever is in the capture."""
 
     def __init__(self) -> None:
@@ -290,8 +290,8 @@ class _Tally:
         if type(message) is Notification or type(message) is Request:
             _count(self._methods, message.method)
             self._look_into(message.params)
-        elif record.result is not msgspec.UNSET:
-            self._look_into(record.result)
+        elif type(message) is Response:
+            self._look_into(message.result if record.result is msgspec.UNSET else record.result)
 
     def _add_malformed(self, number: int, code: int | None, path: str, message: str) -> None:
         self.malformed_count += 1
@@ -301,7 +301,7 @@ class _Tally:
     def _look_into(self, value: Any) -> None:
         if type(value) is v2.UpdateSessionNotification:
             _count(self._updates, value.update.tag)
-        session_id = getattr(value, "session_id", None)
+        session_id = _session_of_raw(value) if type(value) is msgspec.Raw else getattr(value, "session_id", None)
         if session_id != self._session and isinstance(session_id, str):
             self._session = session_id
             if len(self._sessions) < SESSIONS_COUNTED:
@@ -323,6 +323,21 @@ class _Tally:
             "biggest_line": self._biggest,
             "seconds": round(seconds, 6),
         }
+
+
+class _Named(msgspec.Struct, gc=False):
+    session_id: Any = msgspec.field(name="sessionId", default=None)
+
+
+_read_named = msgspec.json.Decoder(_Named).decode
+
+
+def _session_of_raw(value: msgspec.Raw) -> Any:
+    """The session of params or a result whose type is not known."""
+    try:
+        return _read_named(value).session_id
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):  # no object, or none that can be read
+        return None
 
 
 def _count(counter: Counter[str], name: str) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 PINNED = ROOT / "schema"
 CORPUS = sorted((ROOT / "tests" / "corpus" / "schemas").glob("*.json"))
 Node = dict[str, Any]
+T = TypeVar("T")
 
 
 @cache
@@ -75,6 +76,18 @@ RESETS_TO_EMPTY = {
 """C3: null arrays mean empty. Not `SubagentUpdate.additionalDirectories`, where unset inherits (SA-05)."""
 
 
+def _own(table: Mapping[type[WireStruct], T]) -> dict[type[WireStruct], T]:
+    """A table without the variants, which repeat what their body says."""
+    return {cls: value for cls, value in table.items() if not any(base in table for base in cls.__mro__[1:])}
+
+
+def test_a_variant_has_the_rules_of_its_body() -> None:
+    """Readers look up the class of an update, whatever it inherits from."""
+    assert PATCHES[types.ToolCallUpdate] == PATCHES[types.ToolCallFields]
+    assert META_RULES[types.ToolCallUpdate] == META_RULES[types.ToolCallFields] == "patch"
+    assert META_RULES[types.AgentMessageChunk] == META_RULES[types.ContentChunk] == "chunk"
+
+
 def _wire(cls: type[WireStruct], attr: str) -> str:
     return next(field.encode_name for field in msgspec.structs.fields(cls) if field.name == attr)
 
@@ -82,11 +95,11 @@ def _wire(cls: type[WireStruct], attr: str) -> str:
 def test_exactly_the_34_patch_fields_and_the_two_of_x7_are_patches() -> None:
     wanted = {(name, wire) for name, wires in (PATCH_FIELDS | X7).items() for wire in wires.split()}
     assert len(wanted) == 34 + 2
-    assert {(cls.__name__, _wire(cls, attr)) for cls, attrs in PATCHES.items() for attr in attrs} == wanted
+    assert {(cls.__name__, _wire(cls, attr)) for cls, attrs in _own(PATCHES).items() for attr in attrs} == wanted
 
 
 def test_null_resets_a_kind_to_other_a_status_to_pending_an_array_to_none_and_the_rest_to_nothing() -> None:
-    resets = {f"{cls.__name__}.{_wire(cls, a)}": to for cls, attrs in PATCHES.items() for a, to in attrs.items()}
+    resets = {f"{cls.__name__}.{_wire(cls, a)}": to for cls, attrs in _own(PATCHES).items() for a, to in attrs.items()}
     assert {key for key, to in resets.items() if to == ()} == RESETS_TO_EMPTY
     named = {key: to for key, to in resets.items() if to not in ((), None)}
     assert named == {"ToolCallFields.kind": "other", "ToolCallFields.status": "pending"}
@@ -102,7 +115,7 @@ def test_nine_types_patch_their_meta_by_key_and_five_keep_it_to_a_chunk() -> Non
         *("ContentChunk", "ToolCallContentChunk", "TerminalOutputChunk", "CompactionSummaryChunk"),
         "SessionMessageChunk",
     }
-    rules = {cls.__name__: rule for cls, rule in META_RULES.items()}
+    rules = {cls.__name__: rule for cls, rule in _own(META_RULES).items()}
     assert {name for name, rule in rules.items() if rule == "patch"} == patch
     assert {name for name, rule in rules.items() if rule == "chunk"} == chunk
     assert (len(patch), len(chunk), len(rules)) == (9, 5, 14)
@@ -111,7 +124,7 @@ def test_nine_types_patch_their_meta_by_key_and_five_keep_it_to_a_chunk() -> Non
 def test_beside_patches_only_presence_and_mcp_error_data_tell_omitted_from_null() -> None:
     """Design 2, "Fields": nothing else may be UNSET."""
     wanted = {(name, wire) for name, wires in (PATCH_FIELDS | X7).items() for wire in wires.split()}
-    wanted |= {(cls.__name__, "_meta") for cls, rule in META_RULES.items() if rule == "patch"}
+    wanted |= {(cls.__name__, "_meta") for cls, rule in _own(META_RULES).items() if rule == "patch"}
     wanted |= {("McpError", "data"), ("MessageMcpResponse", "result"), ("MessageMcpResponse", "error")}
     wanted |= {("ProxySuccessorRequest", "params"), ("ProxySuccessorNotification", "params")}
     scopes = ("ElicitationFormMode", "ElicitationUrlMode", "_CreateElicitationRequestOther")

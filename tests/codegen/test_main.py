@@ -129,8 +129,13 @@ def test_schemas_of_version_1_give_packages_that_import(tmp_path: Path, name: st
 def test_troubles_with_another_schema_are_notes_and_the_package_is_written(
     small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["generate", "--schema", str(small), "--out", str(tmp_path / "small")]) == 0
+    arguments = ["generate", "--schema", str(small), "--out", str(tmp_path / "small")]
+    assert main(arguments) == 0
+    (counted,) = capsys.readouterr().err.splitlines()
+    assert "entries of our tables" in counted
+    assert main([*arguments, "--verbose"]) == 0
     notes = capsys.readouterr().err.splitlines()
+    assert len(notes) == int(counted.split()[2])
     assert any("docs.toml has no line for definitions.Note" in line for line in notes)
     assert all(line.startswith("acpwire-codegen: note: ") for line in notes)
     assert sorted(_content(tmp_path / "small")) == FILES

@@ -229,7 +229,7 @@ def test_a_wrong_hash_is_refused(pinned: Path, tmp_path: Path, capsys: pytest.Ca
         (b'{"$defs": {"A": {"$ref": 1}}}', "A"),
         (b'{"$defs": {"A": {"type": "string", "title": "\\ud800"}}}', "odd.json"),
         (b'{"$defs": {"A": {"type": "string", "description": "\\ud800"}}}', "odd.json"),
-        (b'{"$defs": {"A": ' + b'{"items": ' * 700 + b"{}" + b"}" * 700 + b"}}", "odd.json"),
+        (b'{"$defs": {"A": ' + b'{"items": ' * 700 + b"{}" + b"}" * 700 + b"}}", "over 100 levels"),
     ],
     ids=[
         *("empty", "no-json", "no-defs", "no-object", "no-schema", "no-member", "no-reference"),

@@ -275,14 +275,16 @@ def test_what_types_py_imports_is_reserved() -> None:
     assert len(_imported()) > 10
 
 
-@pytest.mark.parametrize("name", [*_imported(), "Method", "Request", "METHODS", "AgentCalls", "DecodeError", "GO"])
+@pytest.mark.parametrize(
+    "name", [*_imported(), "Method", "Request", "METHODS", "AgentCalls", "DecodeError", "Caller", "FromAgent", "GO"]
+)
 def test_a_definition_with_a_name_that_is_taken_stops_with_a_sentence(name: str) -> None:
     defs = {"GoRequest": DEFS["GoRequest"], "GoResponse": DEFS["GoResponse"], name: DEFS["Blot"]}
     with pytest.raises((UnknownIdiomError, RenderError), match=name):
         render.render(_built(defs), "made_up")
 
 
-@pytest.mark.parametrize("name", ["Fields", "Final", "Protocol", "Caller", "Kind", "Any1", "Base", "Enum", "Json"])
+@pytest.mark.parametrize("name", ["Fields", "Final", "Protocol", "Kind", "Any1", "Base", "Enum", "Json"])
 def test_a_definition_with_any_other_name_is_printed_under_it(name: str) -> None:
     with _loaded(render.render(_built({name: DEFS["Blot"]}), "made_up")) as module:
         assert getattr(module, name)().__class__.__name__ == name

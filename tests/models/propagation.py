@@ -9,7 +9,7 @@ RANGES = {f"int{n}": {"minimum": -(2 ** (n - 1)), "maximum": 2 ** (n - 1) - 1} f
 RANGES.update({f"uint{n}": {"minimum": 0, "maximum": 2**n - 1} for n in (16, 32, 64)})
 
 
-class Invalid(Exception):
+class InvalidError(Exception):
     """A fault that no enclosing flag absorbs; its text is the JSON path of the fault."""
 
 
@@ -30,7 +30,7 @@ def decode(schema: Node, node: Node, value: Any, path: str = "$") -> Any:
 def _absorb(schema: Node, node: Node, value: Any, path: str) -> Any:
     try:
         return decode(schema, node, value, path)
-    except Invalid:
+    except InvalidError:
         if not node.get(ON_ERROR) and not (node.get("x-deserialize-default-on-null") and value is None):
             raise
         return [] if node.get("type") == "array" else node.get("default", GONE)
@@ -53,7 +53,7 @@ def _union(schema: Node, node: Node, cases: list[Node], value: Any, path: str) -
     for it in cases:
         if (kept := _absorb(schema, {"allOf": [it], ON_ERROR: len(cases) > 1}, value, path)) is not GONE:
             return kept
-    raise Invalid(path)
+    raise InvalidError(path)
 
 
 def _own(schema: Node, node: Node, value: Any, path: str) -> Any:
@@ -63,7 +63,7 @@ def _own(schema: Node, node: Node, value: Any, path: str) -> Any:
     valid = any(name in node["type"] for name in kind.split())
     valid &= kind == "null" or least <= size <= limits.get("maximum", size)
     if not valid or value not in node.get("enum", [node.get("const", value)]):
-        raise Invalid(path)
+        raise InvalidError(path)
     if kind == "array":
         item = {"allOf": [node.get("items", {})], ON_ERROR: node.get("x-deserialize-skip-invalid-items")}
         return [x for i, v in enumerate(value) if (x := _absorb(schema, item, v, f"{path}[{i}]")) is not GONE]
@@ -74,7 +74,7 @@ def _own(schema: Node, node: Node, value: Any, path: str) -> Any:
     members: Node = {}
     for name, prop in (properties | node.get("properties", {})).items():
         if name not in value and name in node.get("required", []):
-            raise Invalid(f"{path}.{name}")
+            raise InvalidError(f"{path}.{name}")
         default = prop.get("default", GONE)
         members[name] = _absorb(schema, prop, value[name], f"{path}.{name}") if name in value else default
     return {name: member for name, member in members.items() if member is not GONE}

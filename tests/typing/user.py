@@ -344,7 +344,9 @@ def methods(raw: bytes, result: msgspec.Raw) -> None:
 def dispatch(line: bytes) -> str:
     """Everything that a line can be, without an exception."""
     message = v2.decode_from_agent(line)
-    assert_type(message, Message)
+    assert_type(message, v2.FromAgent)
+    back: Message = message
+    del back
     match message:
         case v2.Notification(params=v2.UpdateSessionNotification(session_id=session, update=update)):
             assert_type(update, v2.SessionUpdate)

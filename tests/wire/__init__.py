@@ -1,0 +1,1 @@
+"""The tests of the wire: bytes to typed messages and back."""

@@ -99,7 +99,7 @@ def by_model(name: str, document: Any) -> Any:
     """What requirement C1 leaves of a document."""
     try:
         left = propagation.decode(strategies.schema(), strategies.node_of(name), document)
-    except propagation.Invalid as fault:
+    except propagation.InvalidError as fault:
         return Refused(str(fault))
     kept = strategies.reencoded(name, left)
     return {**kept, **strategies.tag_in(name)} if is_object(kept) and not has_unknown_state(name, document) else kept

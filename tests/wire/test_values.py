@@ -320,7 +320,7 @@ class Scope(WireStruct, frozen=True, kw_only=True):
 class Listing(Scope, frozen=True, kw_only=True):
     """The same with an array, whose default is made anew each time."""
 
-    lines: list[str] = msgspec.field(default_factory=list[str])
+    lines: list[str] = []  # noqa: RUF012  # msgspec makes it anew for each object
 
 
 ALTERNATIVES = {"session_id": ("tool_call_id",), "request_id": ()}

@@ -15,7 +15,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -74,27 +74,30 @@ class Decoding:
     def decode(self, tp: TypeForm[T], raw: Buffer) -> T:
         """Decode one JSON value as `tp`, a generated class or alias. Raises `DecodeError` with the path."""
         try:
-            return cast("T", self.strict(tp).decode(raw))
+            value: T = self.strict(tp).decode(raw)
         except msgspec.ValidationError:
             return self.look(tp, raw)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            return self._without_halves(tp, raw, error)
+            value = self._without_halves(tp, raw, error)
+        return value
 
     def look(self, tp: TypeForm[T], raw: Buffer) -> T:
         """Take the second look alone, at a value whose strict decode is known to fail. Raises `DecodeError`."""
         try:
-            return cast("T", self._plan(tp)(raw))
+            value: T = self._plan(tp)(raw)
         except DecodeError as fault:
             raise DecodeError(fault.message, f"${fault.path}") from None
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            return self._without_halves(tp, raw, error)
+            value = self._without_halves(tp, raw, error)
+        return value
 
-    def _without_halves(self, tp: Any, raw: Buffer, error: Exception) -> Any:
+    def _without_halves(self, tp: TypeForm[T], raw: Buffer, error: Exception) -> T:
         """Decode what is no JSON for msgspec, if that is only because of lone surrogates."""
         hidden = surrogates.hide(bytes(raw))
         if hidden is None:
             raise fault_of(error) from None
-        return hidden.restore(self.decode(tp, hidden.text))
+        value: T = hidden.restore(self.decode(tp, hidden.text))
+        return value
 
     def strict(self, tp: Any) -> msgspec.json.Decoder[Any]:
         """The decoder that takes no second look."""
@@ -254,6 +257,8 @@ class Decoding:
                 tag: str = peek(raw).tag
             except msgspec.ValidationError:
                 _members(raw)  # an object, so the tag is no string
+                if rest is not None and not union.open:
+                    return rest(raw)
                 raise _fault("Expected `str`", f".{union.tag}") from None
             variant = variants.get(tag)
             if variant is not None:

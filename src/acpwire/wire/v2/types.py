@@ -867,7 +867,7 @@ class ElicitationAcceptAction(WireStruct, frozen=True, kw_only=True, tag_field="
     """
 
     tag: ClassVar[Literal["accept"]] = "accept"
-    content: Mapping[str, Any] | None = None
+    content: Mapping[str, ElicitationContentValue] | None = None
     """Object with the property names of the form as keys; omitted and null mean no input, as is normal for a
     URL.
     """
