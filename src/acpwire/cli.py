@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import select
 import signal
 import stat
 import sys
@@ -187,6 +188,7 @@ class _Source:
         self._read: Callable[[int], bytes] = getattr(file, "read1", file.read)
         self.fileno = file.fileno
         self._interrupt = interrupt
+        self._follows = wait is not None
         self._wait = wait if _size_of(file) is not None else None  # nothing else grows
         self._done = 0
 
@@ -194,13 +196,10 @@ class _Source:
         """The next block."""
         self.progress.show(self._done)
         while True:
-            block = b""
-            try:
-                with self._interrupt.window():
-                    block = self._read(size)
-            except KeyboardInterrupt:
-                if not block:
-                    raise
+            if self._follows:
+                with self._interrupt.window():  # around the wait and not the read: a signal could lose what was read
+                    select.select([self.fileno()], [], [])
+            block = self._read(size)
             if block or self._wait is None:
                 self._done += len(block)
                 return block

@@ -374,6 +374,7 @@ def test_unknown_variants_are_kept_wherever_they_stand() -> None:
     line = b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[' + raw + b"]}}"
     prompt = v2.decode_from_client(line)
     assert isinstance(prompt, v2.Request)
+    assert isinstance(prompt.params, v2.PromptRequest)
     assert prompt.params.prompt == [block]
     assert wire.encode(prompt) == line + b"\n"
 
@@ -409,6 +410,7 @@ def test_an_unknown_variant_is_kept_byte_for_byte(raw: bytes) -> None:
     assert v2.encode(value) == one_line
     message = v2.decode_from_agent(line_of(one_line))
     assert isinstance(message, v2.Notification)
+    assert isinstance(message.params, v2.UpdateSessionNotification)
     assert message.params.update == v2.UnknownVariant("_vendor", one_line)
     assert wire.encode(message) == line_of(one_line) + b"\n"
 

@@ -371,7 +371,7 @@ class Row:
 
     def decoders(self) -> list[Callable[[bytes], wire.Message]]:
         """How those read it whom it may come to."""
-        sides = {"agent": [v2.decode_from_client], "client": [v2.decode_from_agent]}
+        sides: dict[str, list[Callable[[bytes], wire.Message]]] = {"agent": [v2.decode_from_client], "client": [v2.decode_from_agent]}
         return sides.get(self.side, [v2.decode_from_client, v2.decode_from_agent])
 
 
@@ -472,7 +472,7 @@ def test_a_method_is_typed_only_where_it_is_handled(row: Row) -> None:
         assert len(row.decoders()) == 2
         return
     kind = '"id":1,' if row.kind == "request" else ""
-    message = other(f'{{"jsonrpc":"2.0",{kind}"method":"{row.name}","params":{{"x":[1]}}}}'.encode())
+    message: wire.Message = other(f'{{"jsonrpc":"2.0",{kind}"method":"{row.name}","params":{{"x":[1]}}}}'.encode())
     assert isinstance(message, v2.Request | v2.Notification)
     assert bytes(message.params) == b'{"x":[1]}'
 
@@ -594,6 +594,7 @@ def test_an_example_with_commands_of_an_older_shape_is_read_without_them() -> No
     assert "'type' is a required property" in example.why
     message = v2.decode_from_agent(compact(example.document))
     assert isinstance(message, v2.Notification)
+    assert isinstance(message.params, v2.UpdateSessionNotification)
     assert message.params.update == v2.AvailableCommandsUpdate(available_commands=[])
     assert len(example.document["params"]["update"]["availableCommands"]) > 0
 
@@ -612,6 +613,7 @@ def test_both_participants_of_a_session_message_chunk_survive() -> None:
     assert name.startswith("0001_")
     message = v2.decode_from_agent(compact(example.document))
     assert isinstance(message, v2.Notification)
+    assert isinstance(message.params, v2.UpdateSessionNotification)
     update = message.params.update
     assert isinstance(update, v2.SessionMessageChunk)
     assert (update.sender_session_id, update.recipient_session_id) == ("parent_session", "child_session")
@@ -645,7 +647,8 @@ def test_a_recorded_line_that_ends_in_half_an_emoji_is_a_message() -> None:
     (line,) = [line for line in lines_of("ts-sdk", "agent_to_client") if HALF_AN_EMOJI in line]
     message = v2.decode_from_agent(line)
     assert isinstance(message, v2.Notification)
-    assert message.params.update.content.text == json.loads(line)["params"]["update"]["content"]["text"]
+    params: Any = message.params
+    assert params.update.content.text == json.loads(line)["params"]["update"]["content"]["text"]
 
 
 @pytest.mark.parametrize("recording", ["codex-acp", "ts-sdk"])
@@ -673,16 +676,8 @@ def test_every_recorded_result_decodes_by_the_method_of_its_request(recording: s
 
 # --- names -----------------------------------------------------------------------------------------------------------
 
-MESSAGES = {
-    "ErrorObject",
-    "ErrorResponse",
-    "FromAgent",
-    "FromClient",
-    "Malformed",
-    "Notification",
-    "Request",
-    "Response",
-}
+MESSAGES = {"ErrorObject", "ErrorResponse", "Malformed", "Notification", "Request", "Response"}
+RECEIVED = {"FromAgent", "FromClient"}
 VALUES = {"DecodeError", "EncodeError", "UNSET", "UnknownVariant", "UnsetType", "Violation"}
 TABLES = {"METHODS", "META_RULES", "PATCHES", "SCHEMA_VERSION", "UNSTABLE"}
 ROLES = {"AgentCalls", "AgentHandler", "Caller", "ClientCalls", "ClientHandler", "Method"}
