@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import functools
 import json
+import math
 import random
 import re
 import sys
@@ -287,13 +288,22 @@ def is_json(line: bytes) -> bool | None:
     return True
 
 
-def plain(line: bytes) -> bytes | None:
-    """The same JSON spelt in the one plainest way: no name twice (the last counts), no spaces, only ASCII.
+def _finite(number: str) -> float:
+    if math.isinf(float(number)):
+        raise ValueError(number)
+    return float(number)
 
-    None where a number is beyond what Python prints as JSON.
+
+_FINITE = json.JSONDecoder(parse_float=_finite)
+
+
+def plain(line: bytes) -> bytes | None:
+    """The same JSON spelt in the plainest way: no name twice (the last counts), only ASCII.
+
+    None where a number is beyond a double, also one that does not count: any JSON that holds it is not decoded.
     """
     try:
-        return json.dumps(json.loads(line.removeprefix(BOM).decode()), allow_nan=False).encode()
+        return json.dumps(_FINITE.decode(line.removeprefix(BOM).decode())).encode()
     except ValueError:
         return None
 

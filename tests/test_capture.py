@@ -444,7 +444,9 @@ class InPieces:
 
 BARE = st.lists(
     st.one_of(
-        st.sampled_from([UPDATE, NEW, NEW_RESULT, b"", b"\r", b" ", b"{", UPDATE + b"\r", b'{"jsonrpc":"3",']),
+        st.sampled_from(
+            [UPDATE, NEW, NEW_RESULT, b"", b"\r", b" \t ", b"\x0b", b"{", UPDATE + b"\r", b'{"jsonrpc":"3",']
+        ),
         st.binary(max_size=9),
     )
 ).map(b"\n".join)
@@ -458,9 +460,7 @@ def test_bare_lines_come_with_their_offsets_however_the_blocks_fall(
     starts = [0, *(place + 1 for place, byte in enumerate(data) if byte == 10)]
     stops = [*(start - 1 for start in starts[1:]), len(data)]
     expected = [
-        (start, data[start:stop])
-        for start, stop in zip(starts, stops, strict=True)
-        if stop > start and not (data[start:stop] == b"\r" and stop < len(data))
+        (start, data[start:stop]) for start, stop in zip(starts, stops, strict=True) if data[start:stop].strip(b" \t\r")
     ]
     records = list(read_capture(InPieces(data, sizes), sender))
     assert [(one.offset, one.line) for one in records] == expected
@@ -513,6 +513,15 @@ def test_a_line_over_the_limit_is_one_report_in_its_place(monkeypatch: pytest.Mo
         assert long.startswith(records[1].line)
         assert [one.offset for one in records] == [0, len(UPDATE) + 1, len(UPDATE) + len(long) + 2][: len(records)]
         assert {one.line for one in (*records[:1], *records[2:])} == {UPDATE}
+
+
+def test_a_line_over_the_limit_that_begins_with_white_space_is_reported_as_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(capture, "DEFAULT_LIMIT", 200_000)
+    before, long, after = read(UPDATE + b"\n" + b" " * 300_000 + b"{}\n" + UPDATE + b"\n")
+    assert "300002 bytes" in malformed(long).message
+    assert (before.line, after.line, after.offset) == (UPDATE, UPDATE, len(UPDATE) + 300_004)
 
 
 def test_a_recorded_line_may_be_longer_than_the_line_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -800,14 +809,14 @@ def test_memory_does_not_grow_with_the_file(line: bytes, size: int, monkeypatch:
 
 def test_a_small_file_that_unpacks_to_a_big_one_takes_little_memory(tmp_path: Path) -> None:
     path = tmp_path / "it.gz"
-    path.write_bytes(gzip.compress(b" " * 30_000_000 + b"\n" + UPDATE + b"\n"))
+    path.write_bytes(gzip.compress(b"x" * 30_000_000 + b"\n" + UPDATE + b"\n"))
     tracemalloc.start()
     try:
-        with_blanks, record = read_capture(path)
+        long, record = read_capture(path)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(with_blanks.line) == 30_000_000
+    assert len(long.line) == 30_000_000
     assert record.line == UPDATE
     assert peak < 150_000_000
 

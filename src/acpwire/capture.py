@@ -425,7 +425,7 @@ def _waits(file: Any) -> bool:
         return True
 
 
-_BLANK = (b"\n", b"\r\n")
+_WHITE = b" \t\r\n"
 _NO_CUT = _Cut("", "")
 _END = _Cut("", "The file ends inside this line")
 _Run: TypeAlias = "tuple[Iterator[tuple[int, bytes]], _Cut | None]"
@@ -529,7 +529,7 @@ class Reader:
     def _one_by_one(self, lines: list[bytes], block: bytes, position: int) -> Iterator[_Run]:
         """The lines of a block that are not all of its bytes: some were blank, or the first was over the limit."""
         pieces = io.BytesIO(block).readlines()
-        kept = [piece not in _BLANK for piece in pieces]
+        kept = [piece.strip(_WHITE) != b"" for piece in pieces]
         kept[0] = len(lines) > sum(kept[1:])  # it may have begun in an earlier block
         left = iter(lines)
         start = self._line_start

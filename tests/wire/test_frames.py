@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import msgspec
@@ -34,7 +34,7 @@ from tests import fuzz
 PARSE = -32700
 NAN, INFINITY = float("nan"), float("inf")
 DECODERS = pytest.mark.parametrize("decode", fuzz.DECODERS, ids=["from agent", "from client"])
-UNKNOWN = UnknownVariant("_x", b'{"type":"_x","a":[1.0]}')
+MESSAGE_CLASSES = (Request, Notification, Response, ErrorResponse)
 
 
 def line_with(members: str) -> bytes:
@@ -62,8 +62,10 @@ CHUNK = v2.AgentMessageChunk(message_id="m1", content=v2.TextContent(text="hi"))
 MESSAGES: list[tuple[Any, bytes]] = [
     (
         Notification(method="session/update", params=v2.UpdateSessionNotification(session_id="s1", update=CHUNK)),
-        b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":'
-        b'{"sessionUpdate":"agent_message_chunk","messageId":"m1","content":{"type":"text","text":"hi"}}}}\n',
+        (
+            b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":'
+            b'{"sessionUpdate":"agent_message_chunk","messageId":"m1","content":{"type":"text","text":"hi"}}}}\n'
+        ),
     ),
     (
         Request(id=1, method="session/close", params=v2.CloseSessionRequest(session_id="s1")),
@@ -125,7 +127,7 @@ def test_every_line_of_the_corpus_comes_back_equal(decode: Callable[[bytes], Any
         written = wire.encode(message)
         assert written.endswith(b"\n")
         assert written.count(b"\n") == 1
-        assert wire.encode(cast("Any", decode(written))) == written
+        assert wire.encode(decode(written)) == written
         if b"\\ud" not in line:  # lone halves do not go back
             assert decode(written) == message
 
@@ -149,7 +151,7 @@ def test_line_breaks_inside_strings_are_escaped_or_are_none(separator: str) -> N
         assert getattr(again, "id", None) == getattr(message, "id", None)
         if isinstance(message, Request):
             assert again.method == text
-            assert json.loads(again.params) == {text: [text]}
+            assert json.loads(bytes(again.params)) == {text: [text]}
 
 
 def test_json_that_is_passed_on_is_one_line_even_if_it_came_on_many() -> None:
@@ -169,10 +171,10 @@ def test_json_that_is_passed_on_is_one_line_even_if_it_came_on_many() -> None:
         line = wire.encode(message)
         assert line.count(b"\n") == 1
         assert line.endswith(b"\n")
-        assert b"\r" not in line
         assert {"type": "_x", "a": "b\nc"} in list(objects_in(json.loads(line)))
-    assert b"\n" not in v2.encode(unknown)
-    assert b"\n" not in v2.encode(chunk)
+    for value in (unknown, chunk):
+        assert b"\n" not in v2.encode(value)
+        assert b"\r" not in v2.encode(value)
 
 
 def objects_in(document: Any) -> Iterator[dict[str, Any]]:
@@ -183,7 +185,7 @@ def objects_in(document: Any) -> Iterator[dict[str, Any]]:
         for child in members.values():
             yield from objects_in(child)
     elif isinstance(document, list):
-        for child in cast("list[Any]", document):
+        for child in cast("Sequence[Any]", document):
             yield from objects_in(child)
 
 
@@ -197,7 +199,7 @@ def test_unknown_variants_go_out_as_they_came() -> None:
 # --- ER-10: params and results that are not there --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", v2.METHODS, ids=lambda key: "-".join(key))
+@pytest.mark.parametrize("key", v2.METHODS, ids="-".join)
 def test_absent_and_null_params_are_read_as_an_empty_object(key: tuple[str, Any, Any]) -> None:
     """ER-10: and then validated, so methods with required members refuse all three in the same words."""
     method = v2.METHODS[key]
@@ -258,6 +260,12 @@ class Plain:
     """An object that has no JSON form."""
 
 
+def encoded(value: Any) -> bytes:
+    """A message as a line, anything else as a value."""
+    encode: Callable[[Any], bytes] = wire.encode if type(value) in MESSAGE_CLASSES else v2.encode
+    return encode(value)
+
+
 def holders(bad: Any) -> list[Any]:
     """Messages and values that hold something at every kind of place where JSON of any kind, or a number, may stand."""
     meta = {"a": [{"b": (1, [bad])}]}
@@ -313,14 +321,10 @@ def test_objects_that_are_no_json_are_refused(place: int, bad: Any) -> None:
 @pytest.mark.parametrize("place", range(len(holders(0))))
 def test_what_has_a_json_form_is_not_refused(place: int) -> None:
     """The holders themselves are right: with a number in place of what is none, each is encoded."""
-    for good in (0, 1.5, -0.0, 1.7976931348623157e308, None, "NaN", True, [], {}):
+    goods: tuple[Any, ...] = (0, 1.5, -0.0, 1.7976931348623157e308, None, "NaN", True, [], {})
+    for good in goods:
         held = holders(good)[place]
-        line = (
-            wire.encode(held)
-            if isinstance(held, Request | Notification | Response | ErrorResponse)
-            else v2.encode(held)
-        )
-        assert fuzz.is_json(line)
+        assert fuzz.is_json(encoded(held))
 
 
 @pytest.mark.parametrize("bad", [NAN, INFINITY, -INFINITY], ids=["NaN", "Infinity", "-Infinity"])
@@ -335,7 +339,7 @@ def test_typed_numbers_are_checked_too(bad: float) -> None:
         v2.AgentMessage(message_id="m", content=[v2.TextContent(text="t", annotations=v2.Annotations(priority=bad))]),
         schema,
         v2.NumberPropertySchema(default=bad),
-        v2.ElicitationSchema(properties={"a": schema}),
+        v2.ElicitationSchema(type="object", properties={"a": schema}),
         v2.ElicitationAcceptAction(content={"a": bad}),
     ):
         assert_refused(value)
@@ -345,10 +349,7 @@ def test_typed_numbers_are_checked_too(bad: float) -> None:
 def assert_refused(value: Any) -> None:
     """Encoding raises `EncodeError`, as a message or as a value."""
     with pytest.raises(EncodeError) as caught:
-        if isinstance(value, Request | Notification | Response | ErrorResponse):
-            wire.encode(value)
-        else:
-            v2.encode(value)
+        encoded(value)
     assert str(caught.value)
 
 
@@ -535,7 +536,7 @@ BY_NAME = pytest.mark.parametrize("name", CONSTRUCTS)
 
 SLOTS: dict[str, tuple[Callable[[bytes], Any], bytes]] = {
     "alone": (v2.decode_from_client, b"%s"),
-    "in a batch": (v2.decode_from_client, b"[%s]"),
+    "in a batch": (v2.decode_from_client, b"[0,%s]"),
     "params": (v2.decode_from_client, b'{"jsonrpc":"2.0","method":"_x","params":%s}'),
     "ignored member of the envelope": (
         v2.decode_from_client,
@@ -556,8 +557,10 @@ SLOTS: dict[str, tuple[Callable[[bytes], Any], bytes]] = {
     ),
     "ignored member of a chunk": (
         v2.decode_from_agent,
-        b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"x":%s,'
-        b'"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"t"}}}}',
+        (
+            b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"x":%s,'
+            b'"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"t"}}}}'
+        ),
     ),
     "behind an unknown update": (
         v2.decode_from_agent,
@@ -641,9 +644,9 @@ def test_a_number_that_is_no_integer_is_a_fault_where_one_must_be(number: str) -
     message = v2.decode_from_agent(update_line(f'{{"sessionUpdate":"usage_update","used":{number},"size":1}}'))
     assert isinstance(message, Malformed)
     assert (message.code, message.path) == (None, "$.params.update.used")
-    message = v2.decode_from_client(line_with(f'"id":1,"method":"initialize","params":{{"protocolVersion":{number}}}'))
-    assert isinstance(message, Malformed)
-    assert (message.code, message.id) == (-32602, 1)
+    request = v2.decode_from_client(line_with(f'"id":1,"method":"initialize","params":{{"protocolVersion":{number}}}'))
+    assert isinstance(request, Malformed)
+    assert (request.code, request.id) == (-32602, 1)
     size = f'{{"sessionUpdate":"terminal_update","terminalId":"t","size":{{"cols":{number},"rows":1}}}}'
     assert update_in(update_line(size)) == v2.TerminalUpdate(terminal_id="t")
     error = v2.decode_from_agent(line_with(f'"id":1,"error":{{"code":{number},"message":""}}'))
@@ -676,10 +679,14 @@ def test_integers_come_exactly(text: str, number: int) -> None:
         '"id":null,"error":{"code":1,"message":"","data":%s}',
         '"id":1,"error":%s',
         '"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"_x","v":%s}}',
-        '"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"user_message","messageId":"m",'
-        '"content":[{"type":"text","text":"t","x":%s}]}}',
-        '"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update",'
-        '"toolCallId":"c","rawInput":%s}}',
+        (
+            '"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"user_message","messageId":"m",'
+            '"content":[{"type":"text","text":"t","x":%s}]}}'
+        ),
+        (
+            '"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update",'
+            '"toolCallId":"c","rawInput":%s}}'
+        ),
         '"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":7,"x":%s}}',
     ],
 )
@@ -744,8 +751,10 @@ TWICE: list[str] = [
     *(
         f'"method":"session/update","params":{{"sessionId":5,"sessionId":"s1","update":{update}}}'
         for update in (
-            '{"sessionUpdate":"user_message_chunk","sessionUpdate":"agent_message_chunk","messageId":"m",'
-            '"content":{"type":"text","text":"t"}}',
+            (
+                '{"sessionUpdate":"user_message_chunk","sessionUpdate":"agent_message_chunk","messageId":"m",'
+                '"content":{"type":"text","text":"t"}}'
+            ),
             '{"sessionUpdate":"_x","messageId":"m","sessionUpdate":"user_message"}',
             '{"sessionUpdate":7,"messageId":"m","sessionUpdate":"user_message"}',
             '{"sessionUpdate":null,"sessionUpdate":"_x","v":1.0}',
@@ -770,10 +779,14 @@ TWICE: list[str] = [
             '{"sessionUpdate":"usage_update","used":-1,"used":1,"size":1,"size":2}',
         )
     ),
-    '"id":1,"method":"session/set_config_option","params":{"type":"id","type":"boolean","value":"x","value":true,'
-    '"sessionId":"s","configId":"c"}',
-    '"id":1,"method":"elicitation/create","params":{"mode":"url","mode":"form","sessionId":"s","message":"m",'
-    '"requestedSchema":{"type":"x","type":"object","properties":{}}}',
+    (
+        '"id":1,"method":"session/set_config_option","params":{"type":"id","type":"boolean","value":"x","value":true,'
+        '"sessionId":"s","configId":"c"}'
+    ),
+    (
+        '"id":1,"method":"elicitation/create","params":{"mode":"url","mode":"form","sessionId":"s","message":"m",'
+        '"requestedSchema":{"type":"x","type":"object","properties":{}}}'
+    ),
 ]
 
 
@@ -796,28 +809,35 @@ def test_of_equal_names_the_last_counts(members: str, decode: Callable[[bytes], 
 
 
 @DECODERS
-@pytest.mark.parametrize(
-    "members", [*TWICE, *(line.decode()[17:-1] for line in fuzz.corpus() if line[:17] == b'{"jsonrpc":"2.0",')]
-)
-def test_a_malformed_optional_member_changes_nothing_else(members: str, decode: Callable[[bytes], Any]) -> None:
-    """C1, MT-01: a line that decodes strictly and the same with a fault that is absorbed are the same message."""
-    line = line_with(members)
+@pytest.mark.parametrize("members", TWICE)
+def test_of_equal_names_the_last_counts_beside_a_fault_that_is_absorbed(
+    members: str, decode: Callable[[bytes], Any]
+) -> None:
+    """The fast way and the second look must agree."""
+    assert_absorbed(line_with(members), decode)
+
+
+@DECODERS
+def test_a_malformed_optional_member_changes_nothing_else(decode: Callable[[bytes], Any]) -> None:
+    """C1, MT-01: a line of the corpus, and the same with a fault that is absorbed, are the same message."""
+    assert sum(assert_absorbed(line, decode) for line in fuzz.corpus()) > 20
+
+
+def assert_absorbed(line: bytes, decode: Callable[[bytes], Any]) -> int:
+    """A malformed `_meta` first in the params or the update changes nothing; returns at how many places it was tried.
+
+    Left alone is what is not decoded, what has the member already, and what keeps its own bytes.
+    """
     message = decode(line)
-    places = [at for at in (line.find(b'"params":{') + 10, line.find(b'"update":{') + 10) if at > 9]
     params = getattr(message, "params", None)
-    if (
-        isinstance(params, msgspec.Raw)
-        or b'"_meta"' in line
-        or isinstance(getattr(params, "update", None), UnknownVariant)
-    ):
-        return  # nothing is decoded, the member is there already, or its bytes are part of the value
+    kept = isinstance(params, msgspec.Raw) or isinstance(getattr(params, "update", None), UnknownVariant)
+    if kept or b'"_meta"' in line:
+        return 0
+    places = [at + 10 for at in (line.find(b'"params":{'), line.find(b'"update":{')) if at >= 0]
     for at in places:
         comma = b"" if line[at : at + 1] == b"}" else b","
-        fault = line[:at] + b'"_meta":7' + comma + line[at:]
-        if not isinstance(message, Malformed) and b'"type":"_' not in line:
-            assert decode(fault) == message
-        else:
-            assert meaning(decode(fault)) == meaning(message)
+        assert meaning(decode(line[:at] + b'"_meta":7' + comma + line[at:])) == meaning(message)
+    return len(places)
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------
@@ -846,8 +866,13 @@ VALUES: list[tuple[Any, bytes]] = [
 ]
 
 
+def writable_view(raw: bytes) -> memoryview:
+    """A view into a buffer that is used again."""
+    return memoryview(bytearray(raw))
+
+
 @pytest.mark.parametrize(("tp", "raw"), VALUES)
-@pytest.mark.parametrize("view", [bytearray, lambda raw: memoryview(bytearray(raw)), lambda raw: msgspec.Raw(raw)])
+@pytest.mark.parametrize("view", [bytearray, writable_view, msgspec.Raw])
 def test_decoded_values_own_their_memory(tp: Any, raw: bytes, view: Callable[[bytes], Any]) -> None:
     """Design 3: filling the buffer anew, or dropping it, changes no value, typed, unknown or free."""
     expected = v2.decode(tp, raw)
@@ -874,7 +899,7 @@ def test_what_stays_json_in_a_message_outlives_the_line() -> None:
     for number in range(100):
         response, request = kept[2 * number : 2 * number + 2]
         assert v2.SESSION_PROMPT.decode_result(response.result).message_id == f"m{number}"
-        assert json.loads(request.params) == [f"p{number}"]
+        assert json.loads(bytes(request.params)) == [f"p{number}"]
 
 
 # --- any bytes -------------------------------------------------------------------------------------------------------
@@ -922,10 +947,12 @@ def test_single_values_raise_decode_errors_and_nothing_else(raw: bytes, tp: Any)
     try:
         value = v2.decode(tp, raw)
     except v2.DecodeError as error:
-        assert error.path.startswith("$")
+        fault = error
+    else:
+        assert accepted(raw)
+        assert fuzz.is_json(v2.encode(value))
         return
-    assert accepted(raw)
-    assert fuzz.is_json(v2.encode(value))
+    assert fault.path.startswith("$")
 
 
 def test_lines_mutated_at_random_break_no_law() -> None:

@@ -428,7 +428,10 @@ def test_ids_come_with_their_json_type_and_go_back_as_they_came(good: int | str,
     lines = [
         message_line(id=good, method="session/list", params={}),
         message_line(id=good, method="no/such", params=[1]),
-        message_line(id=good, method="session/update", params={"sessionId": "s", "update": {"sessionUpdate": "_x"}}),
+        *(
+            message_line(id=good, method="session/update", params={"sessionId": "s", "update": {"sessionUpdate": tag}})
+            for tag in ("_x", "session_info_update")
+        ),
         message_line(id=good, method="session/update", params=None),
         message_line(id=good, result=None),
         message_line(id=good, error={"code": 1, "message": ""}),

@@ -212,6 +212,21 @@ def test_a_line_may_be_exactly_as_long_as_the_limit(limit: int, block: int) -> N
     assert sizes == [limit, (limit + 1, limit), limit, (limit + 1000, limit), limit]
 
 
+@pytest.mark.parametrize("line", [b"x ", b"  ", b" x", b"xx", b"\r\r", b" " * 2000 + b"x", b"x" + b" " * 2000])
+@pytest.mark.parametrize("limit", [1, 1000])
+@pytest.mark.parametrize("block", [1, 7, 10_000])
+def test_a_line_over_the_limit_may_be_mostly_white(line: bytes, limit: int, block: int) -> None:
+    """S-SZ-02: the lines around it come whole, and it comes as a mark unless it was blank."""
+    stream = b"1\n" + line + b"\n2\n"
+    first, *between, last = read([stream[at : at + block] for at in range(0, len(stream), block)], limit)
+    assert (first, last) == (b"1\n", b"2\n")
+    marks = [(it.size, it.limit) for it in between if isinstance(it, OversizedLine)]
+    if len(line) <= limit:
+        assert between == [line + LF] * bool(line.strip(BLANK))
+    elif line.strip(BLANK):
+        assert marks == [(len(line), limit)]
+
+
 @settings(max_examples=300)
 @given(
     sizes=st.lists(st.integers(1, 4000), max_size=6),
@@ -247,6 +262,11 @@ OVERSIZED = {
     "halves": chunk("\\ud83d" * 1000),
     "mark": fuzz.BOM + chunk() + b" " * 5000,
     "list": b"[]" + b" " * 5000,
+    "spaces, then JSON": b" " * 5000 + chunk(),
+    "JSON, then a stray character": chunk() + b" x" + b" " * 5000,
+    "JSON, then stray characters further on": chunk() + b" " * 2000 + b"xx",
+    "JSON twice": (chunk() + b" ") * 100,
+    "number": b"7" + b" " * 5000,
 }
 
 
@@ -461,8 +481,10 @@ ROUTES: list[tuple[str, Route]] = [
         with_members('"x":"\\ud83d","method":"x","params":{"sessionId":7,"update":{"sessionUpdate":"_x"}}'),
         Route("notification", None, "x", None, "_x"),
     ),
-    # a byte order mark is skipped (W-EN-09)
+    # one byte order mark is skipped (W-EN-09)
     ("\ufeff" + UPDATE, A_NOTIFICATION),
+    ("\ufeff" * 2 + UPDATE, MALFORMED),
+    ("\ufeff" * 10_000 + UPDATE, MALFORMED),
 ]
 
 

@@ -384,6 +384,23 @@ def test_our_own_halves_are_replaced_when_they_are_encoded() -> None:
         assert line.endswith(b"\n")
 
 
+def test_an_id_with_a_half_is_echoed_as_it_came() -> None:
+    """ER-02: it is the peer's string and not ours; with U+FFFD in it the peer would not know its own request."""
+    request = v2.decode_from_client(rb'{"jsonrpc":"2.0","id":"a\uD83d","method":"session/list"}')
+    assert isinstance(request, Request)
+    answers: list[Any] = [
+        Response(id=request.id, result=v2.ListSessionsResponse(sessions=[])),
+        Response(id=request.id, result={"ours": "\ud83d"}),
+        ErrorResponse(id=request.id, error=wire.ErrorObject(code=1, message="\ude00")),
+    ]
+    for answer in answers:
+        line = wire.encode(answer)
+        assert json.loads(line)["id"] == "a\ud83d"
+        again = v2.decode_from_agent(line)
+        assert isinstance(again, Response | ErrorResponse)
+        assert again.id == request.id
+
+
 def test_the_bytes_of_unknown_variants_go_out_as_they_came_beside_our_own_halves() -> None:
     """EX-03: a half of ours elsewhere in the message is no reason to rewrite what is passed through."""
     raw = rb'{"type":"_\ud83d","x":"\uD83D"}'

@@ -10,6 +10,7 @@ table of methods. Only what fails there is decoded leniently.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeAlias, cast
 
@@ -17,9 +18,9 @@ import msgspec
 
 from . import surrogates
 from .errors import DecodeError, EncodeError
-from .lenient import Decoding, fault_of
+from .lenient import Decoding, Tables, fault_of
 from .lines import OversizedLine
-from .values import CHECKS, MAY_HOLD_FLOATS, Buffer, encode_hook
+from .values import CHECKS, MAY_HOLD_FLOATS, Buffer, WireStruct, encode_hook
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -89,7 +90,7 @@ class ErrorResponse(_Message, frozen=True, kw_only=True, tag_field="jsonrpc", ta
     error: ErrorObject
 
 
-class ErrorObject(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ErrorObject(WireStruct, frozen=True, kw_only=True):
     """A JSON-RPC error: a code, one short sentence, and any data (ER-04, ER-05)."""
 
     code: int
@@ -183,10 +184,13 @@ def _or_empty(raw: Buffer) -> Buffer:
 Methods: TypeAlias = Mapping[tuple[str, Side, Kind], Method[Any, Any]]
 
 
+_RequestId: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | str
+
+
 class _Envelope(msgspec.Struct, gc=False, tag_field="jsonrpc", tag="2.0"):
     """A message of the right shape, its params and result still JSON."""
 
-    id: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | str | msgspec.UnsetType = msgspec.UNSET
+    id: _RequestId | msgspec.UnsetType = msgspec.UNSET
     method: str | msgspec.UnsetType = msgspec.UNSET
     params: msgspec.Raw = EMPTY
     result: msgspec.Raw = EMPTY
@@ -254,61 +258,74 @@ class _Reader:
 
     def read(self, line: bytes) -> Message:
         """Read a line; whatever is wrong with it is said by a `Malformed`."""
-        try:
-            envelope = cast("_Envelope", _read_envelope(line))  # the guard is never decoded
-        except msgspec.ValidationError:
-            return self._wrong(line)
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-            return self._no_json(line, error)
-        if not line.isascii() and not _is_utf8(line):
-            return Malformed(line, PARSE_ERROR, message="Invalid UTF-8")
-        request_id = envelope.id
-        if envelope.method is not msgspec.UNSET:
-            params, method = envelope.params, envelope.method
-            known = self._methods.get((method, request_id is not msgspec.UNSET))
-            if known is not None:
-                try:
-                    params = known.look_at_params(params) if known is self._tried else known.decode_params(params)
-                except DecodeError as fault:
-                    code, who = (None, None) if request_id is msgspec.UNSET else (INVALID_PARAMS, request_id)
-                    return Malformed(line, code, who, method, f"$.params{fault.path[1:]}", fault.message)
-            if request_id is msgspec.UNSET:
-                return Notification(method=method, params=params)
-            return Request(id=request_id, method=method, params=params)
-        if request_id is not msgspec.UNSET and (envelope.result is EMPTY) != (envelope.error is msgspec.UNSET):
-            if envelope.error is msgspec.UNSET:
-                return Response(id=request_id, result=envelope.result)
-            return ErrorResponse(id=request_id, error=envelope.error)
-        return self._wrong(line)
-
-    def _no_json(self, line: bytes, error: Exception) -> Message:
-        """What is no JSON for msgspec: it may be one with lone surrogates, or behind a byte order mark."""
-        if isinstance(line, OversizedLine):
+        if type(line) is OversizedLine:
             return Malformed(
                 line, PARSE_ERROR, message=f"{line.size} bytes, over the limit of {line.limit} bytes a line"
             )
-        if line.startswith(_BOM):
+        try:
+            try:
+                envelope = cast("_Envelope", _read_envelope(line))  # the guard is never decoded
+            except msgspec.ValidationError:
+                return self._carefully(line)
+            if not line.isascii() and not _is_utf8(line):
+                return Malformed(line, PARSE_ERROR, message="Invalid UTF-8")
+            if envelope.method is not msgspec.UNSET:
+                return self._call(line, envelope.id, envelope.method, envelope.params)
+            if envelope.id is not msgspec.UNSET:
+                if envelope.error is msgspec.UNSET and envelope.result is not EMPTY:
+                    return Response(id=envelope.id, result=envelope.result)
+                if envelope.error is not msgspec.UNSET and envelope.result is EMPTY:
+                    return ErrorResponse(id=envelope.id, error=envelope.error)
+            return self._carefully(line)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            return self._no_json(line, error)
+
+    def _call(
+        self, line: bytes, request_id: RequestId | msgspec.UnsetType, method: str, params: msgspec.Raw
+    ) -> Message:
+        """A request or a notification, its params typed if its method is known."""
+        is_request = request_id is not msgspec.UNSET
+        known = self._methods.get((method, is_request))
+        typed: Any = _NO_PARAMS if params is EMPTY else params
+        if known is not None:
+            try:
+                typed = known.look_at_params(params) if known is self._tried else known.decode_params(params)
+            except DecodeError as fault:
+                code, who = (INVALID_PARAMS, request_id) if request_id is not msgspec.UNSET else (None, None)
+                return Malformed(line, code, who, method, f"$.params{fault.path[1:]}", fault.message)
+        if request_id is msgspec.UNSET:
+            return Notification(method=method, params=typed)
+        return Request(id=request_id, method=method, params=typed)
+
+    def _no_json(self, line: bytes, error: Exception) -> Message:
+        """What is no JSON for msgspec: it may be some with lone surrogates, or behind a byte order mark (W-EN-09)."""
+        if line.startswith(_BOM) and not line.startswith(_BOM * 2):
             message = self.read(line[len(_BOM) :])
         elif not _is_utf8(line):
             return Malformed(line, PARSE_ERROR, message="Invalid UTF-8")
         elif hidden := surrogates.hide(line):
-            message = hidden.restore(self.read(hidden.text))
+            try:
+                message = hidden.restore(self.read(hidden.text))
+            except RecursionError as deep:
+                return Malformed(line, PARSE_ERROR, message=fault_of(deep).message)
         else:
             return Malformed(line, PARSE_ERROR, message=fault_of(error).message)
         return msgspec.structs.replace(message, line=line) if isinstance(message, Malformed) else message
 
-    def _wrong(self, line: bytes) -> Message:
-        """A JSON value that is no message: say why, and under which id to answer, if at all (W-EN, W-RS)."""
+    def _carefully(self, line: bytes) -> Message:
+        """A line of which a member is not of its type: one member at a time, of equal names the last (W-EN, W-RS).
+
+        Says under which id a bad one is answered, if at all. Raises what msgspec raises for what is no JSON.
+        """
         if not _is_utf8(line):
             return Malformed(line, PARSE_ERROR, message="Invalid UTF-8")
         try:
             members: dict[str, msgspec.Raw] = _read_members(line)
         except msgspec.ValidationError:
+            msgspec.json.decode(line, type=msgspec.Raw)  # it may be no JSON after all
             return Malformed(line, INVALID_REQUEST, message="Expected `object`")
         method = _or_none(str, members.get("method"))
-        request_id = _or_none(int | str, members.get("id"))
-        if isinstance(request_id, int) and not -(2**63) <= request_id < 2**63:
-            request_id = None
+        request_id = _or_none(_RequestId, members.get("id"))
         is_response = "method" not in members
         if is_response and "result" not in members and "error" not in members:
             return Malformed(line, INVALID_REQUEST, message="Neither request, notification nor response")
@@ -323,18 +340,24 @@ class _Reader:
         if _or_none(str, members.get("jsonrpc")) != "2.0":
             return wrong("$.jsonrpc", 'Expected "2.0"')
         if not is_response:
-            return wrong("$.method", "Expected `str`")
-        if "result" in members and "error" in members:
+            if method is None:
+                return wrong("$.method", "Expected `str`")
+            asked: RequestId | msgspec.UnsetType = msgspec.UNSET if request_id is None else request_id
+            return self._call(line, asked, method, members.get("params", EMPTY))
+        if "error" not in members and request_id is not None:
+            return Response(id=request_id, result=members["result"])
+        if "result" in members:
             return wrong("$", "Both a result and an error")
         try:
-            return ErrorResponse(id=request_id, error=_read_error(members["error"]))
-        except msgspec.ValidationError as error:
-            fault = fault_of(error)
+            return ErrorResponse(id=request_id, error=_ERRORS.decode(ErrorObject, members["error"]))
+        except DecodeError as fault:
             return wrong(f"$.error{fault.path[1:]}", fault.message)
 
 
+_NO_PARAMS = msgspec.Raw(b"{}")
+"""Absent params are read as these (ER-10)."""
 _BOM = b"\xef\xbb\xbf"
-_read_error = msgspec.json.Decoder(ErrorObject).decode
+_ERRORS = Decoding(Tables({}, {}, {}, {}))
 
 
 def _is_utf8(line: bytes) -> bool:
@@ -355,6 +378,7 @@ def _or_none(tp: Any, raw: msgspec.Raw | None) -> Any:
 
 # --- writing ---------------------------------------------------------------------------------------------------------
 
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 _encode = msgspec.json.Encoder(enc_hook=encode_hook).encode
 
 MAY_HOLD_FLOATS.update(
@@ -368,13 +392,29 @@ def encode_value(value: Any) -> bytes:
         CHECKS[type(value)](value)
         return _encode(value)
     except UnicodeEncodeError:
-        return surrogates.encode(value)
+        return _encode_halves(value)
     except EncodeError:
         raise
     except (TypeError, ValueError, RecursionError) as error:
         raise EncodeError(str(error)) from error
 
 
+def _encode_halves(value: Any) -> bytes:
+    """JSON of a value with lone halves in its strings: they become U+FFFD, but an id is echoed as it came (ER-02)."""
+    message = cast("Request[Any] | None", value if isinstance(value, Request | Response | ErrorResponse) else None)
+    try:
+        if message is None or not isinstance(message.id, str) or message.id.isascii():
+            return surrogates.encode(value)
+        request_id = message.id
+        encoded = surrogates.encode(msgspec.structs.replace(message, id="\ue000"))
+        return encoded.replace(b'"\xee\x80\x80"', json.dumps(request_id).encode(), 1)  # ids stand before what peers say
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EncodeError(str(error)) from error
+
+
 def encode(message: Notification[Any] | Request[Any] | Response[Any] | ErrorResponse) -> bytes:
     """One message as one line, its LF included. A lone surrogate becomes U+FFFD. Raises `EncodeError`."""
-    return encode_value(message) + b"\n"
+    line = encode_value(message)
+    if b"\n" in line or b"\r" in line:  # only from JSON that is passed on as it came, between its tokens
+        line = line.translate(_ONE_LINE)
+    return line + b"\n"

@@ -72,7 +72,12 @@ class Decoding:
         self._plans: dict[Any, Plan] = {}
 
     def decode(self, tp: TypeForm[T], raw: Buffer) -> T:
-        """Decode one JSON value as `tp`, a generated class or alias. Raises `DecodeError` with the path."""
+        """Decode one JSON value as `tp`, a generated class or alias. Raises `DecodeError` with the path.
+
+        UTF-8 is checked unless `raw` is a `msgspec.Raw`, which is a view into a line that was.
+        """
+        if not isinstance(raw, msgspec.Raw):
+            _check_utf8(raw)
         try:
             value: T = self.strict(tp).decode(raw)
         except msgspec.ValidationError:
@@ -96,7 +101,10 @@ class Decoding:
         hidden = surrogates.hide(bytes(raw))
         if hidden is None:
             raise fault_of(error) from None
-        value: T = hidden.restore(self.decode(tp, hidden.text))
+        try:
+            value: T = hidden.restore(self.decode(tp, hidden.text))
+        except RecursionError as deep:
+            raise fault_of(deep) from None
         return value
 
     def strict(self, tp: Any) -> msgspec.json.Decoder[Any]:
@@ -256,10 +264,12 @@ class Decoding:
             try:
                 tag: str = peek(raw).tag
             except msgspec.ValidationError:
-                _members(raw)  # an object, so the tag is no string
-                if rest is not None and not union.open:
-                    return rest(raw)
-                raise _fault("Expected `str`", f".{union.tag}") from None
+                last = _text_or_none(_members(raw).get(union.tag))  # of equal names the last counts
+                if last is None:
+                    if rest is not None and not union.open:
+                        return rest(raw)
+                    raise _fault("Expected `str`", f".{union.tag}") from None
+                tag = last
             variant = variants.get(tag)
             if variant is not None:
                 return variant(raw)
@@ -332,7 +342,8 @@ class Decoding:
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _TEXT = msgspec.json.Decoder(str)
-_VALUE = re.compile(r"^(Invalid (?:enum )?value) .*", re.DOTALL)
+_INVALID = re.compile(r"(Invalid (?:enum )?value) .*?(?: - at `(\$[^'`]*)`)?", re.DOTALL)
+_ELSE = re.compile(r"(.*?)(?: - at `(\$.*)`)?", re.DOTALL)
 
 
 def _fault(message: str, path: str = "") -> DecodeError:
@@ -355,6 +366,16 @@ def _text_or_none(raw: msgspec.Raw | None) -> str | None:
         return None
 
 
+def _check_utf8(raw: bytes | bytearray | memoryview) -> None:
+    """msgspec lets invalid UTF-8 pass in what it skips and in what it keeps as it came."""
+    data = bytes(raw)
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            raise DecodeError("Invalid UTF-8") from None
+
+
 def _how_far(fault: DecodeError) -> tuple[list[int], int]:
     """How far into the value an alternative got before it failed."""
     return [int(index) for index in re.findall(r"\[(\d+)\]", fault.path)], len(re.findall(r"[.\[]", fault.path))
@@ -369,8 +390,8 @@ def _without_unset(tp: Any) -> Any:
 
 
 def fault_of(error: Exception) -> DecodeError:
-    """msgspec's error as ours: message and path apart, and no value in the message."""
+    """msgspec's error as ours: message and path apart, and no value in the message, whatever the value looks like."""
     if isinstance(error, RecursionError):
         return DecodeError("Nested too deep")
-    message, _, path = str(error).partition(" - at `")
-    return DecodeError(_VALUE.sub(r"\1", message), path.rstrip("`") or "$")
+    match = _INVALID.fullmatch(str(error)) or _ELSE.fullmatch(str(error))
+    return DecodeError(match[1], match[2] or "$") if match else DecodeError("Invalid value")

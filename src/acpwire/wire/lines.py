@@ -6,13 +6,14 @@ Owns: `LineBuffer`, `OversizedLine`, `route`. Does not know: types, methods, or 
 from __future__ import annotations
 
 import io
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
 from . import surrogates
 
 DEFAULT_LIMIT = 64 * 1024 * 1024
+_WHITE = b" \t\r\n"
 _KEPT = 1024
 """How much of an oversized line is kept, to tell what it was."""
 
@@ -26,8 +27,8 @@ class OversizedLine(bytes):
 
     @classmethod
     def of(cls, start: bytes, size: int, limit: int) -> OversizedLine:
-        """The mark for a line of `size` bytes that begins with `start`."""
-        line = cls(start[:_KEPT])
+        """The mark for a line of `size` bytes that begins with `start`; of an object never the whole is kept."""
+        line = cls(start[:_KEPT].rstrip(_WHITE)[:-1])
         line.size, line.limit = size, limit
         return line
 
@@ -35,7 +36,7 @@ class OversizedLine(bytes):
 class LineBuffer:
     """Cuts blocks of bytes into lines, wherever the blocks themselves were cut (TR-05, S-SP-01).
 
-    Only LF ends a line. Lines come with their line feed, which JSON ignores and forwarding needs; empty ones are left
+    Only LF ends a line. Lines come with their line feed, which JSON ignores and forwarding needs; blank ones are left
     out. A line of more than `limit` bytes comes as an `OversizedLine` in its place, and is not kept while it is read.
     """
 
@@ -52,19 +53,21 @@ class LineBuffer:
         """Take the next block and return the lines that end in it, in order."""
         lines = io.BytesIO(block).readlines()
         tail = lines.pop() if lines and lines[-1][-1] != 10 else b""
-        if len(block) > self._limit:
-            lines = [self._checked(line, len(line) - 1) for line in lines]
-        if lines and self._size:
-            lines[0] = self._joined(lines[0])
+        first = self._joined(lines[0]) if lines and self._size else None
         if tail:
             self._hold(tail)
-        if b"\n" in lines or b"\r" in block:
-            lines = [line for line in lines if line not in (b"\n", b"\r\n")]
+        if len(block) > self._limit:
+            lines = [self._checked(line, len(line) - 1) for line in lines]
+        if first is not None:
+            lines[0] = first
+        if lines and min(lines)[:1] <= b" ":  # only what begins with white space can be blank
+            lines = [line for line in lines if line.strip(_WHITE) or type(line) is OversizedLine]
         return lines
 
     def flush(self) -> list[bytes]:
         """The last line, where the stream ended without a line feed (S-SP-02); none otherwise."""
-        return [self._joined(b"")] if self._size else []
+        line = self._joined(b"") if self._size else b""
+        return [line] if line.strip(_WHITE) or type(line) is OversizedLine else []
 
     def _hold(self, piece: bytes) -> None:
         """Keep a piece of a line that goes on; of one that is too long already, only the beginning."""
@@ -116,14 +119,16 @@ _NO_PARAMS = _Params()
 
 
 class _Scan(msgspec.Struct, gc=False):
-    id: int | str | msgspec.UnsetType = msgspec.UNSET
-    method: str | None = None
+    id: Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | str | msgspec.UnsetType = msgspec.UNSET
+    method: str | msgspec.UnsetType = msgspec.UNSET
     params: _Params = msgspec.field(default_factory=lambda: _NO_PARAMS)
     result: msgspec.Raw = msgspec.Raw()
     error: msgspec.Raw = msgspec.Raw()
 
 
 _MALFORMED = Route("malformed")
+_NO_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+_BOM = b"\xef\xbb\xbf"
 _scan = msgspec.json.Decoder(_Scan).decode
 _members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
@@ -137,12 +142,10 @@ def route(line: bytes) -> Route:
         found = _scan(line)
     except msgspec.ValidationError:
         return _carefully(line)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        hidden = surrogates.hide(line)
-        found_hidden: Route = _MALFORMED if hidden is None else hidden.restore(route(hidden.text))
-        return found_hidden
+    except _NO_JSON:
+        return _hidden(line)
     request_id, params, update = found.id, found.params, found.params.update
-    if found.method is None:
+    if found.method is msgspec.UNSET:
         return _response(None if request_id is msgspec.UNSET else request_id, found.result, found.error)
     if request_id is msgspec.UNSET:
         return Route("notification", None, found.method, params.session_id, update.tag)
@@ -150,31 +153,45 @@ def route(line: bytes) -> Route:
 
 
 def _response(request_id: int | str | None, result: msgspec.Raw, error: msgspec.Raw) -> Route:
-    if bytes(error):
+    has_error, has_result = bool(bytes(error)), bool(bytes(result))
+    if has_error and not has_result:
         return Route("error", request_id)
-    return Route("response", request_id) if bytes(result) and request_id is not None else _MALFORMED
+    return Route("response", request_id) if has_result and not has_error and request_id is not None else _MALFORMED
+
+
+def _hidden(line: bytes) -> Route:
+    """What is no JSON for msgspec, but may be behind a byte order mark, or because of lone surrogates."""
+    if line.startswith(_BOM):
+        return _MALFORMED if line.startswith(_BOM * 2) else route(line[len(_BOM) :])
+    hidden = surrogates.hide(line)
+    if hidden is None:
+        return _MALFORMED
+    found: Route = hidden.restore(route(hidden.text))
+    return found
 
 
 def _carefully(line: bytes) -> Route:
     """The same one member at a time, where one is not of its type."""
-    members = _object(line)
-    request_id = _or_none(int | str, members.get("id"))
-    if "method" not in members:
-        return _response(request_id, members.get("result", msgspec.Raw()), members.get("error", msgspec.Raw()))
-    method = _or_none(str, members["method"])
-    if method is None or ("id" in members and request_id is None):
-        return _MALFORMED
-    params = _object(members.get("params"))
-    tag = _or_none(str, _object(params.get("update")).get("sessionUpdate"))
-    kind: RouteKind = "request" if "id" in members else "notification"
-    return Route(kind, request_id, method, _or_none(str, params.get("sessionId")), tag)
-
-
-def _object(raw: bytes | msgspec.Raw | None) -> dict[str, msgspec.Raw]:
     try:
-        return {} if raw is None else _members(raw)
+        members: dict[str, msgspec.Raw] = _members(line)
+        request_id = _or_none(int | str, members.get("id"))
+        if isinstance(request_id, int) and not -(2**63) <= request_id < 2**63:
+            request_id = None
+        if "method" not in members:
+            if request_id is None and "error" not in members:
+                return _MALFORMED
+            return _response(request_id, members.get("result", msgspec.Raw()), members.get("error", msgspec.Raw()))
+        method = _or_none(str, members["method"])
+        if method is None or ("id" in members and request_id is None):
+            return _MALFORMED
+        params: dict[str, msgspec.Raw] = _or_none(dict[str, msgspec.Raw], members.get("params")) or {}
+        update: dict[str, msgspec.Raw] = _or_none(dict[str, msgspec.Raw], params.get("update")) or {}
+        session_id, tag = _or_none(str, params.get("sessionId")), _or_none(str, update.get("sessionUpdate"))
     except msgspec.ValidationError:
-        return {}
+        return _MALFORMED
+    except _NO_JSON:
+        return _hidden(line)
+    return Route("request" if "id" in members else "notification", request_id, method, session_id, tag)
 
 
 def _or_none(tp: Any, raw: msgspec.Raw | None) -> Any:

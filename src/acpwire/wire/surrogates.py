@@ -9,8 +9,10 @@ a half, so everything else keeps its place and its bytes.
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -20,9 +22,11 @@ from .values import OpenObject, UnknownVariant, encode_hook
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
 )
+_ANY_ESCAPE = re.compile(rb"\\u([0-9a-fA-F]{4})")
 _HALF = re.compile("[\ud800-\udfff]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_PRIVATE = range(0xE000, 0xF900)
+_STANDINS = (*range(0xE000, 0xF900), *range(0x100, 0xD800), *range(0xF900, 0x10000))
+"""Characters to hide halves with: private ones first, then whatever else the text does not use."""
 
 
 class Hidden:
@@ -30,36 +34,33 @@ class Hidden:
 
     def __init__(self, text: bytes, spellings: dict[bytes, int]) -> None:
         self.text = text
-        self._spellings = spellings
+        self._back = {b"%04x" % code: spelling for spelling, code in spellings.items()}
         table = {code: chr(int(spelling[2:].decode(), base=16)) for spelling, code in spellings.items()}
         self._characters = str.maketrans(table)
 
     def restore(self, value: Any) -> Any:
         """Put the halves back into a value that was decoded from `text` and that nobody else holds yet."""
-        return _rebuilt(value, lambda text: text.translate(self._characters), self.restore_bytes)
+        return _Rebuilding(lambda text: text.translate(self._characters), self.restore_bytes).of(value)
 
     def restore_bytes(self, text: bytes) -> bytes:
         """Put the halves back into JSON."""
-        for spelling, code in self._spellings.items():
-            text = text.replace(b"\\u%04x" % code, spelling)
-        return text
+        return _ANY_ESCAPE.sub(lambda escape: self._back.get(escape[1], escape[0]), text)
 
 
 def hide(text: bytes) -> Hidden | None:
-    """Hide the lone halves of a JSON text; None where it has none, or no character is left to hide them with."""
+    """Hide the lone halves of a JSON text; None where it has none."""
     halves = {b"\\" + match[1] for match in _ESCAPE.finditer(text) if match[1]}
     if not halves:
         return None
-    lower = text.lower()
-    free = (code for code in _PRIVATE if chr(code).encode() not in text and b"\\u%04x" % code not in lower)
-    spellings = dict(zip(sorted(halves), free, strict=False))
+    used = {int(code, base=16) for code in _ANY_ESCAPE.findall(text)} | set(map(ord, text.decode(errors="replace")))
+    spellings = dict(zip(sorted(halves), (code for code in _STANDINS if code not in used), strict=False))
     if len(spellings) < len(halves):
         return None
 
-    def replaced(match: re.Match[bytes]) -> bytes:
+    def hidden(match: re.Match[bytes]) -> bytes:
         return b"\\u%04x" % spellings[b"\\" + match[1]] if match[1] else match[0]
 
-    return Hidden(_ESCAPE.sub(replaced, text), spellings)
+    return Hidden(_ESCAPE.sub(hidden, text), spellings)
 
 
 def joined(text: str) -> str:
@@ -80,27 +81,42 @@ def encode(value: Any) -> bytes:
 
 def replace(value: Any) -> Any:
     """A copy of a value in which every lone half is U+FFFD, as UTF-8 has no form for one."""
-    return _rebuilt(value, lambda text: _HALF.sub("\ufffd", joined(text)), lambda raw: raw)
+    return _Rebuilding(lambda text: _HALF.sub("\ufffd", joined(text)), lambda raw: raw).of(value)
 
 
-def _rebuilt(value: Any, text: Callable[[str], str], raw: Callable[[bytes], bytes]) -> Any:
-    """A value with all its strings, and the JSON it holds, replaced; what has none stays the object it is."""
+class _Rebuilding:
+    """Makes a value anew with all its strings, and the JSON that it holds, replaced."""
 
-    def again(child: Any) -> Any:
-        return _rebuilt(child, text, raw)
+    def __init__(self, text: Callable[[str], str], raw: Callable[[bytes], bytes]) -> None:
+        self._text = text
+        self._raw = raw
 
-    if isinstance(value, str):
-        return text(value)
-    if isinstance(value, list):
-        return [again(item) for item in cast("Iterable[Any]", value)]
-    if isinstance(value, dict):
-        members = {text(key): again(item) for key, item in cast("dict[str, Any]", value).items()}
-        return value.with_members(members) if isinstance(value, OpenObject) else members
-    if isinstance(value, UnknownVariant):
-        return UnknownVariant(text(value.tag), raw(value.raw))
-    if isinstance(value, msgspec.Raw):
-        return msgspec.Raw(raw(bytes(value)))
-    if isinstance(value, msgspec.Struct):
-        fields = value.__struct_fields__
-        return msgspec.structs.replace(value, **{name: again(getattr(value, name)) for name in fields})
-    return value
+    def of(self, value: Any) -> Any:
+        """The value made anew; one call a level, so that what msgspec can nest this can."""
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, msgspec.Struct):
+            made = copy.copy(value)
+            for name in value.__struct_fields__:
+                msgspec.structs.force_setattr(made, name, self.of(getattr(value, name)))
+            return made
+        if isinstance(value, Mapping):
+            members: dict[Any, Any] = {}
+            for key, item in cast("dict[Any, Any]", value).items():
+                members[self._text(key) if isinstance(key, str) else key] = self.of(item)
+            return value.with_members(members) if isinstance(value, OpenObject) else members
+        if isinstance(value, list | tuple | set | frozenset):
+            items: list[Any] = []
+            for item in cast("Iterable[Any]", value):
+                items.append(self.of(item))  # noqa: PERF401  # a comprehension is one more call a level
+            return items
+        if isinstance(value, UnknownVariant):
+            return UnknownVariant(self._text(value.tag), self._raw(value.raw))
+        if isinstance(value, msgspec.Raw):
+            return msgspec.Raw(self._raw(bytes(value)))
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            fields: dict[str, Any] = {}
+            for field in dataclasses.fields(value):
+                fields[field.name] = self.of(getattr(value, field.name))
+            return fields
+        return value
