@@ -371,7 +371,10 @@ class Row:
 
     def decoders(self) -> list[Callable[[bytes], wire.Message]]:
         """How those read it whom it may come to."""
-        sides: dict[str, list[Callable[[bytes], wire.Message]]] = {"agent": [v2.decode_from_client], "client": [v2.decode_from_agent]}
+        sides: dict[str, list[Callable[[bytes], wire.Message]]] = {
+            "agent": [v2.decode_from_client],
+            "client": [v2.decode_from_agent],
+        }
         return sides.get(self.side, [v2.decode_from_client, v2.decode_from_agent])
 
 
