@@ -353,8 +353,12 @@ def _check_way_back(line: bytes, message: Any, decode: Callable[[bytes], Any]) -
     written = wire.encode(message)
     assert written.find(b"\n") == len(written) - 1, "not exactly one line feed, at the end"
     again = decode(written)
-    assert wire.encode(again) == written, "the way back is not stable"
-    changed = b"\n" in line or b"\r" in line or b"\\ud" in line.lower()  # line breaks and lone halves may not stay
+    halves = b"\\ud" in line.lower()  # lone ones come back only in ids and in what is passed on as it came
+    if halves:
+        assert _meaning(again) == json.dumps(json.loads(written), sort_keys=True), "the way back is not stable"
+    else:
+        assert wire.encode(again) == written, "the way back is not stable"
+    changed = halves or b"\n" in line or b"\r" in line  # line breaks between tokens may become spaces
     assert again == message or changed, "the way back changes the message"
 
 

@@ -1,6 +1,6 @@
-"""Prints a model: types.py through datamodel-code-generator, the tables beside it through templates.
+"""Prints a model as a package, and proves it.
 
-Owns: how generated code looks, and the proof that what was printed is the model, by importing it.
+Owns: which files there are, and the proof that what was printed is the model, by importing it.
 Does not know: schemas, or why the model is what it is.
 """
 
@@ -8,12 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import sys
-import textwrap
-import warnings
-from collections import defaultdict
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -21,26 +16,19 @@ from typing import Any
 
 import jinja2
 import msgspec
-from datamodel_code_generator import InputFileType, LiteralType, PythonVersion, generate
-from datamodel_code_generator.enums import DataModelType
-from datamodel_code_generator.format import Formatter
 
-from .model import Alias, Member, Method, Model, SendingRule, Struct
+from .model import Member, Model, Struct
+from .tables import RenderError, call_name, context, method_doc, runtime
+from .types_module import print_types
 
 TEMPLATES = Path(__file__).parent / "templates"
-WIDTH = 110
-RENDERER = "datamodel-code-generator"
-
-
-class RenderError(Exception):
-    """What was printed is not the model; nothing is written."""
 
 
 def render(model: Model, package: str) -> dict[str, str]:
-    """File name -> text, for the whole generated package. Equal models give equal bytes; the proof is included."""
-    types = _types(model, package)
+    """File name -> text, for the whole generated package. Equal models give equal bytes. Raises `RenderError`."""
+    header = _header(model, package)
+    types = print_types(model, header)
     _prove(model, types, package)
-    files = {"types.py": types}
     environment = jinja2.Environment(  # noqa: S701  # it prints Python, in which nothing is HTML
         loader=jinja2.FileSystemLoader(TEMPLATES),
         undefined=jinja2.StrictUndefined,
@@ -48,26 +36,11 @@ def render(model: Model, package: str) -> dict[str, str]:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"text": json.dumps, "runtime": _runtime, "method_doc": _method_doc, "call_name": _call_name}
-    context = {
-        "model": model,
-        "header": _header(model, package),
-        "public": _public(model),
-        "exported": _exported(model),
-        "flags": _flags(model),
-        "patches": _patches(model),
-        "floats": _floats(model),
-        "rules": _rules(model),
-        "received": {
-            side: {kind: _received(model, side, kind) for kind in ("request", "notification")} for side in _SIDES
-        },
-        "choices_need_annotations": any(
-            hint["type"] == "array" for hints in model.choices.values() for hint in hints if "type" in hint
-        ),
-        "fast": any(method.constant == "SESSION_UPDATE" for method in model.methods),
-    }
+    environment.filters |= {"text": json.dumps, "runtime": runtime, "method_doc": method_doc, "call_name": call_name}
+    given = {"header": header, **context(model)}
+    files = {"types.py": types}
     for name in ("unions", "methods", "roles", "__init__"):
-        files[f"{name}.py"] = environment.get_template(f"{name}.py.jinja2").render(context)
+        files[f"{name}.py"] = environment.get_template(f"{name}.py.jinja2").render(given)
     return dict(sorted(files.items()))
 
 
@@ -77,310 +50,6 @@ def _header(model: Model, package: str) -> str:
         f"# (structure sha256 {model.sha256}).\n"
         "# Do not edit; run `acpwire-codegen generate`.\n"
     )
-
-
-_WIRE_NAMES = (
-    *("ErrorObject", "ErrorResponse", "Malformed", "Method", "Notification", "Request", "Response"),
-    *("Caller", "DecodeError", "EncodeError", "UNSET", "UnknownVariant", "UnsetType"),
-)
-_OWN_NAMES = (
-    *("AgentCalls", "AgentHandler", "ClientCalls", "ClientHandler", "FromAgent", "FromClient"),
-    *("METHODS", "META_RULES", "PATCHES"),
-    *(
-        "SCHEMA_VERSION",
-        "UNSTABLE",
-        "Violation",
-        "decode",
-        "decode_from_agent",
-        "decode_from_client",
-        "encode",
-        "validate",
-    ),
-)
-
-
-def _exported(model: Model) -> list[str]:
-    """`__all__`, and the promise that no name means two things."""
-    constants = [method.constant for method in model.methods]
-    names = [*_public(model), *_WIRE_NAMES, *_OWN_NAMES, *constants, *model.codes]
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise RenderError(f"names that mean two things: {sorted(twice)}; give others in overrides.toml [names]")
-    return sorted(names)
-
-
-def _public(model: Model) -> list[str]:
-    return sorted(
-        name for name in [*(s.name for s in model.structs), *(a.name for a in model.aliases)] if name[0] != "_"
-    )
-
-
-_FLAG_NAMES = {"error": "ERROR", "null": "NULL", "skip": "SKIP"}
-
-
-def _flags(model: Model) -> dict[str, dict[str, str]]:
-    """Class -> JSON name -> the flags of the members that have any, as Python text."""
-    table: dict[str, dict[str, str]] = {}
-    for struct in model.structs:
-        if struct.keeps_unknown:
-            continue
-        for member in struct.members:
-            names = [_FLAG_NAMES[flag] for flag in member.flags]
-            if struct.exclusive and not struct.exclusive[0] and member.attr in struct.exclusive[1]:
-                names.append("ALTERNATIVE")
-            if names:
-                table.setdefault(struct.name, {})[member.wire] = " | ".join(names)
-    return table
-
-
-def _patches(model: Model) -> dict[str, dict[str, str]]:
-    """Class -> attribute of a patch -> what null leaves behind, as Python text."""
-    table: dict[str, dict[str, str]] = {}
-    for struct in model.structs:
-        for member in struct.members:
-            if member.patch:
-                reset = "()" if member.reset == "[]" else repr(member.reset or None)
-                table.setdefault(struct.name, {})[member.attr] = reset
-        if struct.base in table:
-            table[struct.name] = table[struct.base]
-    return table
-
-
-def _floats(model: Model) -> dict[str, list[str]]:
-    """Class -> the attributes in which a float may be, at any depth: numbers, any JSON, and what holds them."""
-    members = model.members_of
-    aliases = {alias.name: [alias.hint, *model.choices.get(alias.name, ())] for alias in model.aliases}
-    holders: set[str] = {struct.name for struct in model.structs if struct.keeps_unknown}
-
-    def may_hold(hint: Mapping[str, Any]) -> bool:
-        if "$ref" in hint:
-            name = str(hint["$ref"]).removeprefix("#/$defs/")
-            return name in holders or any(map(may_hold, aliases.get(name, ())))
-        if not hint or "number" in hint.get("type", ""):
-            return True
-        inner = [hint.get("items"), hint.get("additionalProperties"), *hint.get("anyOf", ())]
-        return any(may_hold(child) for child in inner if child is not None)
-
-    before = -1
-    while len(holders) != before:
-        before = len(holders)
-        holders |= {name for name, own in members.items() if any(may_hold(member.hint) for member in own)}
-    table = {name: [member.attr for member in own if may_hold(member.hint)] for name, own in members.items()}
-    open_objects = {struct.name for struct in model.structs if struct.keeps_unknown}
-    return {name: attrs for name, attrs in table.items() if attrs and name not in open_objects}
-
-
-_SIDES = ("agent", "client")
-
-
-def _received(model: Model, side: str, kind: str) -> str:
-    """The type of every request or notification that a side can get."""
-    names = [m.params for m in model.methods if m.side in (side, "protocol", "proxy") and m.kind == kind]
-    params = " | ".join(dict.fromkeys([*names, "Raw"]))
-    return f"{kind.capitalize()}[{params}]"
-
-
-def _rules(model: Model) -> dict[str, list[SendingRule]]:
-    table: dict[str, list[SendingRule]] = {}
-    for rule in model.rules:
-        table.setdefault(rule.owner, []).append(rule)
-    return table
-
-
-def _runtime(hint: Mapping[str, Any]) -> str:
-    """The run-time type of one alternative, as text in unions.py."""
-    if "$ref" in hint:
-        return "t." + str(hint["$ref"]).removeprefix("#/$defs/")
-    inner = f"Sequence[{_runtime(hint['items'])}]"
-    return f"Annotated[{inner}, Meta(min_length={hint['minItems']})]" if "minItems" in hint else inner
-
-
-def _call_name(method: Method) -> str:
-    return method.constant.lower()
-
-
-def _method_doc(method: Method, indent: int = 0) -> str:
-    """One method's docstring: what it is for, which way it goes, and what it needs."""
-    to = {"agent": "client to agent", "client": "agent to client", "proxy": "to the proxy"}.get(
-        method.side, "both ways"
-    )
-    facts = f"`{method.name}`, a {method.kind}, {to}; {'stable' if method.stable else 'draft only'}."
-    if method.gate:
-        facts += f" Needs `{method.gate}`."
-    return ("\n" + " " * indent).join(_docstring((method.doc, facts), indent))
-
-
-# --- types.py --------------------------------------------------------------------------------------------------------
-
-_IMPORTS = {
-    "Annotated[": "typing.Annotated",
-    "Any": "typing.Any",
-    "ClassVar[": "typing.ClassVar",
-    "Literal[": "typing.Literal",
-    "Meta(": "msgspec.Meta",
-    "OpenObject": "acpwire.wire.values.OpenObject",
-    "Sequence[": "collections.abc.Sequence",
-    "TYPE_CHECKING": "typing.TYPE_CHECKING",
-    "UNSET": "msgspec.UNSET",
-    "UnknownVariant": "acpwire.wire.values.UnknownVariant",
-    "UnsetType": "msgspec.UnsetType",
-    "decode_base64(": "acpwire.wire.values.decode_base64",
-    "convert(": "msgspec.convert",
-    "exactly_one(": "acpwire.wire.values.exactly_one",
-    "first_of(": "acpwire.wire.values.first_of",
-    "field(": "msgspec.field",
-    "required_with(": "acpwire.wire.values.required_with",
-}
-"""What the templates print on their own, and where it comes from."""
-
-
-def _types(model: Model, package: str) -> str:
-    """types.py, printed by datamodel-code-generator from a plain schema and two templates."""
-    definitions: dict[str, Any] = {}
-    extra: defaultdict[str, dict[str, Any]] = defaultdict(dict)
-    for alias in sorted(model.aliases, key=lambda alias: alias.name):
-        definitions[alias.name] = alias.hint
-        extra[alias.name]["acp"] = _alias_data(alias)
-    for struct in sorted(model.structs, key=lambda struct: struct.name):
-        definitions[struct.name] = _plain(struct)
-        extra[struct.name] = {"acp": _struct_data(struct), "base_class_kwargs": _options(struct)}
-    printed = json.dumps([extra, "TYPE_CHECKING" if any(alias.typing for alias in model.aliases) else ""])
-    if any(struct.tag for struct in model.structs):
-        printed += "ClassVar[Literal["
-    if any(member.is_base64 for struct in model.structs for member in struct.members):
-        printed += "decode_base64("
-    if any(struct.keeps_unknown for struct in model.structs):
-        printed += "OpenObject ClassVar["
-    if any(alias.typing and alias.marked for alias in model.aliases):
-        printed += "Annotated["
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        text = generate(
-            {"$defs": definitions},
-            input_file_type=InputFileType.JsonSchema,
-            output_model_type=DataModelType.MsgspecStruct,
-            target_python_version=PythonVersion.PY_311,
-            base_class="acpwire.wire.values.WireStruct",
-            custom_template_dir=TEMPLATES / "types",
-            extra_template_data=extra,
-            enum_field_as_literal=LiteralType.All,
-            use_annotated=True,
-            use_union_operator=True,
-            use_generic_container_types=True,
-            use_type_alias=True,
-            skip_root_model=True,
-            allow_leading_underscore_class_name=True,
-            custom_class_name_generator=str,
-            disable_timestamp=True,
-            keep_model_order=True,
-            additional_imports=[place for word, place in _IMPORTS.items() if word in printed],
-            custom_file_header=_header(model, package) + _TYPES_HEAD.rstrip(),
-            builtin_format_line_length=WIDTH,
-            formatters=[Formatter.BUILTIN],
-        )
-    return str(text).rstrip() + "\n"
-
-
-_TYPES_HEAD = '''# Guard and fallback classes are private to the package and used by unions.py alone:
-# pyright: reportUnusedClass=false
-"""Every type of the schema, in alphabetical order; a union stands after the last of its variants.
-
-Attributes are the snake_case of their JSON names; `meta` is `_meta`, free for applications. `= None`: leaving the
-member out and null mean the same. `= UNSET`: they do not, and the class or the member says what each means.
-"""
-'''
-
-
-def _plain(struct: Struct) -> dict[str, Any]:
-    """The schema of a class: objects, refs, arrays, enums, bounds, and whether a member may be unset."""
-    own = {
-        "type": "object",
-        "properties": {member.attr: member.hint for member in struct.members},
-        "required": [member.attr for member in struct.members if not member.may_be_unset],
-    }
-    return {"allOf": [{"$ref": f"#/$defs/{struct.base}"}, own]} if struct.base else own
-
-
-def _options(struct: Struct) -> dict[str, str]:
-    """The class options; `frozen` and `kw_only` stand on every class for type checkers."""
-    options = {"frozen": "True", "kw_only": "True"}
-    if struct.tag:
-        options |= {"tag_field": json.dumps(struct.tag_field), "tag": json.dumps(struct.tag)}
-    return options
-
-
-def _struct_data(struct: Struct) -> dict[str, Any]:
-    return {
-        "base": struct.base or "WireStruct",
-        "tag": json.dumps(struct.tag) if struct.tag else "",
-        "doc": _docstring(struct.doc),
-        "members": {
-            member.attr: {"default": member.default, "doc": _member_doc(member), "wire": member.wire}
-            for member in struct.members
-        },
-        "check": _check(struct),
-        "base64": [member.attr for member in struct.members if member.is_base64],
-        "keeps_unknown": struct.keeps_unknown,
-    }
-
-
-def _alias_data(alias: Alias) -> dict[str, Any]:
-    return {
-        "typing": _wrapped(alias.name, alias.typing),
-        "marked": alias.marked,
-        "bounded": alias.bounded,
-        "doc": _docstring(alias.doc, indent=0),
-    }
-
-
-def _wrapped(name: str, typing: str) -> str:
-    """A union's annotation, one member a line where it is long."""
-    if len(f"    {name}: TypeAlias = {typing}") <= WIDTH:
-        return typing
-    members = re.split(r" \| (?![^\[]*\])", typing)
-    if members[0].startswith("Literal["):
-        values = textwrap.wrap(members[0][8:-1], WIDTH - 16)
-        members[0] = "Literal[\n            " + "\n            ".join(values) + "\n        ]"
-    return "(\n        " + "\n        | ".join(members) + "\n    )"
-
-
-def _docstring(lines: tuple[str, ...], indent: int = 4) -> list[str]:
-    """The lines of a docstring, wrapped; none where there is nothing to say."""
-    said = [_escaped(line) for line in lines if line]
-    if not said:
-        return []
-    width = WIDTH - indent
-    if len(said) == 1 and len(said[0]) <= width - 6:
-        return [f'"""{said[0]}"""']
-    head, *rest = said
-    out = textwrap.wrap('"""' + head, width)
-    for line in rest:
-        hanging = "  " if line.startswith("- ") else ""
-        out += ([] if hanging else [""]) + textwrap.wrap(line, width, subsequent_indent=hanging)
-    return [*out, '"""']
-
-
-def _escaped(line: str) -> str:
-    """A line as it must be written inside a docstring."""
-    line = line.replace("\\", "\\\\").replace('"' * 3, '\\"' * 3)
-    return line[:-1] + '\\"' if line.endswith('"') else line
-
-
-def _member_doc(member: Member) -> str:
-    doc = member.doc or (f"None resets it to `{member.reset}`." if member.reset else "")
-    return "\n    ".join(_docstring((doc,)))
-
-
-def _check(struct: Struct) -> str:
-    """The body of `__post_init__`, for what msgspec cannot say."""
-    if struct.exclusive:
-        one, alternatives = struct.exclusive
-        return f"{'exactly_one' if one else 'first_of'}(self, {dict(alternatives)!r})"
-    if struct.when:
-        tag, values = struct.when
-        needs = {value: tuple(attrs) for value, attrs in values.items()}
-        return f"required_with(self, {tag!r}, {needs!r})"
-    return ""
 
 
 # --- the proof -------------------------------------------------------------------------------------------------------

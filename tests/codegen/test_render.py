@@ -21,12 +21,12 @@ import pytest
 from datamodel_code_generator import generate
 
 import acpwire.wire.v2
-from acpwire_codegen import load, render
+from acpwire_codegen import load, render, types_module
 from acpwire_codegen.decide import build
 from acpwire_codegen.dialect import UnknownIdiomError
 from acpwire_codegen.model import Model
 from acpwire_codegen.naming import RESERVED
-from acpwire_codegen.render import RenderError
+from acpwire_codegen.tables import RenderError
 
 ROOT = Path(__file__).parents[2]
 GENERATED = Path(next(iter(acpwire.wire.v2.__path__)))
@@ -129,7 +129,7 @@ def test_a_module_that_is_not_the_model_is_refused(
         assert text.count(old) >= 1
         return text.replace(old, new, 1)
 
-    monkeypatch.setattr(render, "generate", tampered)
+    monkeypatch.setattr(types_module, "generate", tampered)
     with pytest.raises(RenderError, match=said):
         render.render(_built(), "made_up")
 
@@ -141,7 +141,7 @@ def test_a_warning_of_the_generator_is_an_error(monkeypatch: pytest.MonkeyPatch)
         warnings.warn("a member was renamed", UserWarning, stacklevel=2)
         return generate(*arguments, **options)
 
-    monkeypatch.setattr(render, "generate", noisy)
+    monkeypatch.setattr(types_module, "generate", noisy)
     with pytest.raises(UserWarning, match="renamed"):
         render.render(_built(), "made_up")
 

@@ -42,6 +42,8 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 EMPTY = msgspec.Raw()
+_Never: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=0)]
+"""The type of what must not be there: nothing fits it."""
 
 
 # --- messages --------------------------------------------------------------------------------------------------------
@@ -65,7 +67,7 @@ class Notification(_Message, Generic[P], frozen=True, kw_only=True, tag_field="j
 
     method: str
     params: P
-    _no_id: Literal["\0"] | msgspec.UnsetType = msgspec.field(name="id", default=msgspec.UNSET)
+    _no_id: _Never | msgspec.UnsetType = msgspec.field(name="id", default=msgspec.UNSET)
 
 
 class Request(_Message, Generic[P], frozen=True, kw_only=True, tag_field="jsonrpc", tag="2.0"):
@@ -200,7 +202,7 @@ class _Envelope(msgspec.Struct, gc=False, tag_field="jsonrpc", tag="2.0"):
 class _Guard(msgspec.Struct, tag_field="jsonrpc", tag="\0"):
     """Beside a lone message class, so that a missing `jsonrpc` is refused; nothing ever is one."""
 
-    never: Annotated[int, msgspec.Meta(ge=1, le=0)]
+    never: _Never
 
 
 _read_envelope = msgspec.json.Decoder(_Envelope | _Guard).decode

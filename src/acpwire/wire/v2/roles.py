@@ -27,7 +27,7 @@ class AgentCalls:
     async def cancel_request(self, params: t.CancelRequestNotification) -> None:
         """Withdraws a request that its sender issued; honouring it is optional, but that request is still
         answered exactly once.
-        
+
         `$/cancel_request`, a notification, both ways; stable.
         """
         await self._caller.notify(m.CANCEL_REQUEST, params)
@@ -35,14 +35,14 @@ class AgentCalls:
     async def auth_login(self, params: t.LoginAuthRequest) -> t.LoginAuthResponse:
         """Starts a sign-in that the Agent carries out; name an advertised method whose type defines that
         flow, never a `terminal` one.
-        
+
         `auth/login`, a request, client to agent; stable. Needs `authMethods`.
         """
         return await self._caller.request(m.AUTH_LOGIN, params)
 
     async def auth_logout(self, params: t.LogoutAuthRequest) -> t.LogoutAuthResponse:
         """Ends the signed-in state; send it only where `authMethods` was not empty.
-        
+
         `auth/logout`, a request, client to agent; stable. Needs `authMethods`.
         """
         return await self._caller.request(m.AUTH_LOGOUT, params)
@@ -50,7 +50,7 @@ class AgentCalls:
     async def auth_status(self, params: t.AuthStatusRequest) -> t.AuthStatusResponse:
         """Asks whether signing in is needed; it has no side effects and is never refused with `-32000`, so it
         is safe before login.
-        
+
         `auth/status`, a request, client to agent; draft only. Needs `auth.status`.
         """
         return await self._caller.request(m.AUTH_STATUS, params)
@@ -58,7 +58,7 @@ class AgentCalls:
     async def initialize(self, params: t.InitializeRequest) -> t.InitializeResponse:
         """Opens a connection; earlier requests are refused. May be repeated until the Client's first other
         request; the latest success counts.
-        
+
         `initialize`, a request, client to agent; stable.
         """
         return await self._caller.request(m.INITIALIZE, params)
@@ -66,28 +66,28 @@ class AgentCalls:
     async def mcp_message_agent(self, params: t.MessageMcpNotification) -> None:
         """MCP notification for the caller of a wrapped request that is still running; also carries
         acknowledgements and news of subscriptions.
-        
+
         `mcp/message`, a notification, client to agent; draft only. Needs `session.mcp.acp`.
         """
         await self._caller.notify(m.MCP_MESSAGE_AGENT, params)
 
     async def providers_disable(self, params: t.DisableProviderRequest) -> t.DisableProviderResponse:
         """Switches a provider off; not allowed for one marked `required`.
-        
+
         `providers/disable`, a request, client to agent; draft only. Needs `providers`.
         """
         return await self._caller.request(m.PROVIDERS_DISABLE, params)
 
     async def providers_list(self, params: t.ListProvidersRequest) -> t.ListProvidersResponse:
         """Asks which LLM providers can be configured and where their requests go.
-        
+
         `providers/list`, a request, client to agent; draft only. Needs `providers`.
         """
         return await self._caller.request(m.PROVIDERS_LIST, params)
 
     async def providers_set(self, params: t.SetProviderRequest) -> t.SetProviderResponse:
         """Configures one provider from scratch: whatever is left out, such as `headers`, is lost.
-        
+
         `providers/set`, a request, client to agent; draft only. Needs `providers`.
         """
         return await self._caller.request(m.PROVIDERS_SET, params)
@@ -95,7 +95,7 @@ class AgentCalls:
     async def session_archive(self, params: t.ArchiveSessionRequest) -> t.ArchiveSessionResponse:
         """Hides a session from default listings and keeps its history; an active session is closed first, and
         archiving twice succeeds.
-        
+
         `session/archive`, a request, client to agent; draft only. Needs `session.archive`.
         """
         return await self._caller.request(m.SESSION_ARCHIVE, params)
@@ -103,14 +103,14 @@ class AgentCalls:
     async def session_cancel(self, params: t.CancelSessionNotification) -> None:
         """Stops foreground work and prompts still waiting for insertion; what the latest `background` lists
         goes on, and later prompts are unaffected.
-        
+
         `session/cancel`, a notification, client to agent; stable. Needs `session`.
         """
         await self._caller.notify(m.SESSION_CANCEL, params)
 
     async def session_close(self, params: t.CloseSessionRequest) -> t.CloseSessionResponse:
         """Cancels all work of a session, background included, and frees it; treat `-32002` as success.
-        
+
         `session/close`, a request, client to agent; stable. Needs `session`.
         """
         return await self._caller.request(m.SESSION_CLOSE, params)
@@ -118,7 +118,7 @@ class AgentCalls:
     async def session_delete(self, params: t.DeleteSessionRequest) -> t.DeleteSessionResponse:
         """Removes a session from the listings; a missing one should succeed as well, and `-32002` is to be
         treated as success.
-        
+
         `session/delete`, a request, client to agent; stable. Needs `session.delete`.
         """
         return await self._caller.request(m.SESSION_DELETE, params)
@@ -126,14 +126,14 @@ class AgentCalls:
     async def session_fork(self, params: t.ForkSessionRequest) -> t.ForkSessionResponse:
         """Branches a new session off an existing one, say to summarise it without touching it; directory and
         MCP servers are given anew.
-        
+
         `session/fork`, a request, client to agent; draft only. Needs `session.fork`.
         """
         return await self._caller.request(m.SESSION_FORK, params)
 
     async def session_list(self, params: t.ListSessionsRequest) -> t.ListSessionsResponse:
         """Asks for known sessions one page at a time; filters are combined and apply before paging.
-        
+
         `session/list`, a request, client to agent; stable. Needs `session`.
         """
         return await self._caller.request(m.SESSION_LIST, params)
@@ -141,7 +141,7 @@ class AgentCalls:
     async def session_new(self, params: t.NewSessionRequest) -> t.NewSessionResponse:
         """Starts a conversation rooted in a directory; updates for it may arrive before the answer, and
         `-32000` means sign in first.
-        
+
         `session/new`, a request, client to agent; stable. Needs `session`.
         """
         return await self._caller.request(m.SESSION_NEW, params)
@@ -149,7 +149,7 @@ class AgentCalls:
     async def session_prompt(self, params: t.PromptRequest) -> t.PromptResponse:
         """Submits a user message; the answer waits until it is inserted, not until work ends. A busy Agent
         may hold it, keeping the order.
-        
+
         `session/prompt`, a request, client to agent; stable. Needs `session`.
         """
         return await self._caller.request(m.SESSION_PROMPT, params)
@@ -157,7 +157,7 @@ class AgentCalls:
     async def session_resume(self, params: t.ResumeSessionRequest) -> t.ResumeSessionResponse:
         """Makes a stored session usable on the connection, optionally with its history; a replay patches what
         you hold and clears nothing.
-        
+
         `session/resume`, a request, client to agent; stable. Needs `session`.
         """
         return await self._caller.request(m.SESSION_RESUME, params)
@@ -165,7 +165,7 @@ class AgentCalls:
     async def session_set_config_option(self, params: t.SetSessionConfigOptionRequest) -> t.SetSessionConfigOptionResponse:
         """Changes one setting; an unknown `configId`, value or value type gets `-32602` and leaves everything
         as it was.
-        
+
         `session/set_config_option`, a request, client to agent; stable. Needs `session`.
         """
         return await self._caller.request(m.SESSION_SET_CONFIG_OPTION, params)
@@ -173,7 +173,7 @@ class AgentCalls:
     async def session_set_title(self, params: t.SetSessionTitleRequest) -> t.SetSessionTitleResponse:
         """Renames any session that can be listed, active or not; `-32602` for an unacceptable title, `-32002`
         for a missing session.
-        
+
         `session/set_title`, a request, client to agent; draft only. Needs `session.title`.
         """
         return await self._caller.request(m.SESSION_SET_TITLE, params)
@@ -181,7 +181,7 @@ class AgentCalls:
     async def session_status(self, params: t.SessionStatusRequest) -> t.SessionStatusResponse:
         """Asks whether a session is in memory, without loading, changing or attaching anything; an unknown
         session gets `-32002`.
-        
+
         `session/status`, a request, client to agent; draft only. Needs `session.status`.
         """
         return await self._caller.request(m.SESSION_STATUS, params)
@@ -189,7 +189,7 @@ class AgentCalls:
     async def session_unarchive(self, params: t.UnarchiveSessionRequest) -> t.UnarchiveSessionResponse:
         """Puts an archived session back into default listings under its old ID; nothing is loaded, so resume
         it afterwards.
-        
+
         `session/unarchive`, a request, client to agent; draft only. Needs `session.archive`.
         """
         return await self._caller.request(m.SESSION_UNARCHIVE, params)
@@ -197,7 +197,7 @@ class AgentCalls:
     async def terminal_cancel(self, params: t.CancelTerminalRequest) -> t.CancelTerminalResponse:
         """Stops one terminal's process but keeps the terminal; `-32602` if it is unknown, has exited or does
         not offer `capabilities.cancel`.
-        
+
         `terminal/cancel`, a request, client to agent; stable. Needs `session`.
         """
         return await self._caller.request(m.TERMINAL_CANCEL, params)
@@ -205,7 +205,7 @@ class AgentCalls:
     async def tool_call_cancel(self, params: t.CancelToolCallRequest) -> t.CancelToolCallResponse:
         """Stops one tool call and nothing else; `-32602` if it is unknown, final or does not offer
         `capabilities.cancel`.
-        
+
         `tool_call/cancel`, a request, client to agent; stable. Needs `session`.
         """
         return await self._caller.request(m.TOOL_CALL_CANCEL, params)
@@ -217,7 +217,7 @@ class AgentHandler(Protocol):
     async def cancel_request(self, params: t.CancelRequestNotification) -> None:
         """Withdraws a request that its sender issued; honouring it is optional, but that request is still
         answered exactly once.
-        
+
         `$/cancel_request`, a notification, both ways; stable.
         """
         ...
@@ -225,14 +225,14 @@ class AgentHandler(Protocol):
     async def auth_login(self, params: t.LoginAuthRequest) -> t.LoginAuthResponse:
         """Starts a sign-in that the Agent carries out; name an advertised method whose type defines that
         flow, never a `terminal` one.
-        
+
         `auth/login`, a request, client to agent; stable. Needs `authMethods`.
         """
         ...
 
     async def auth_logout(self, params: t.LogoutAuthRequest) -> t.LogoutAuthResponse:
         """Ends the signed-in state; send it only where `authMethods` was not empty.
-        
+
         `auth/logout`, a request, client to agent; stable. Needs `authMethods`.
         """
         ...
@@ -240,7 +240,7 @@ class AgentHandler(Protocol):
     async def auth_status(self, params: t.AuthStatusRequest) -> t.AuthStatusResponse:
         """Asks whether signing in is needed; it has no side effects and is never refused with `-32000`, so it
         is safe before login.
-        
+
         `auth/status`, a request, client to agent; draft only. Needs `auth.status`.
         """
         ...
@@ -248,7 +248,7 @@ class AgentHandler(Protocol):
     async def initialize(self, params: t.InitializeRequest) -> t.InitializeResponse:
         """Opens a connection; earlier requests are refused. May be repeated until the Client's first other
         request; the latest success counts.
-        
+
         `initialize`, a request, client to agent; stable.
         """
         ...
@@ -256,28 +256,28 @@ class AgentHandler(Protocol):
     async def mcp_message_agent(self, params: t.MessageMcpNotification) -> None:
         """MCP notification for the caller of a wrapped request that is still running; also carries
         acknowledgements and news of subscriptions.
-        
+
         `mcp/message`, a notification, client to agent; draft only. Needs `session.mcp.acp`.
         """
         ...
 
     async def providers_disable(self, params: t.DisableProviderRequest) -> t.DisableProviderResponse:
         """Switches a provider off; not allowed for one marked `required`.
-        
+
         `providers/disable`, a request, client to agent; draft only. Needs `providers`.
         """
         ...
 
     async def providers_list(self, params: t.ListProvidersRequest) -> t.ListProvidersResponse:
         """Asks which LLM providers can be configured and where their requests go.
-        
+
         `providers/list`, a request, client to agent; draft only. Needs `providers`.
         """
         ...
 
     async def providers_set(self, params: t.SetProviderRequest) -> t.SetProviderResponse:
         """Configures one provider from scratch: whatever is left out, such as `headers`, is lost.
-        
+
         `providers/set`, a request, client to agent; draft only. Needs `providers`.
         """
         ...
@@ -285,7 +285,7 @@ class AgentHandler(Protocol):
     async def session_archive(self, params: t.ArchiveSessionRequest) -> t.ArchiveSessionResponse:
         """Hides a session from default listings and keeps its history; an active session is closed first, and
         archiving twice succeeds.
-        
+
         `session/archive`, a request, client to agent; draft only. Needs `session.archive`.
         """
         ...
@@ -293,14 +293,14 @@ class AgentHandler(Protocol):
     async def session_cancel(self, params: t.CancelSessionNotification) -> None:
         """Stops foreground work and prompts still waiting for insertion; what the latest `background` lists
         goes on, and later prompts are unaffected.
-        
+
         `session/cancel`, a notification, client to agent; stable. Needs `session`.
         """
         ...
 
     async def session_close(self, params: t.CloseSessionRequest) -> t.CloseSessionResponse:
         """Cancels all work of a session, background included, and frees it; treat `-32002` as success.
-        
+
         `session/close`, a request, client to agent; stable. Needs `session`.
         """
         ...
@@ -308,7 +308,7 @@ class AgentHandler(Protocol):
     async def session_delete(self, params: t.DeleteSessionRequest) -> t.DeleteSessionResponse:
         """Removes a session from the listings; a missing one should succeed as well, and `-32002` is to be
         treated as success.
-        
+
         `session/delete`, a request, client to agent; stable. Needs `session.delete`.
         """
         ...
@@ -316,14 +316,14 @@ class AgentHandler(Protocol):
     async def session_fork(self, params: t.ForkSessionRequest) -> t.ForkSessionResponse:
         """Branches a new session off an existing one, say to summarise it without touching it; directory and
         MCP servers are given anew.
-        
+
         `session/fork`, a request, client to agent; draft only. Needs `session.fork`.
         """
         ...
 
     async def session_list(self, params: t.ListSessionsRequest) -> t.ListSessionsResponse:
         """Asks for known sessions one page at a time; filters are combined and apply before paging.
-        
+
         `session/list`, a request, client to agent; stable. Needs `session`.
         """
         ...
@@ -331,7 +331,7 @@ class AgentHandler(Protocol):
     async def session_new(self, params: t.NewSessionRequest) -> t.NewSessionResponse:
         """Starts a conversation rooted in a directory; updates for it may arrive before the answer, and
         `-32000` means sign in first.
-        
+
         `session/new`, a request, client to agent; stable. Needs `session`.
         """
         ...
@@ -339,7 +339,7 @@ class AgentHandler(Protocol):
     async def session_prompt(self, params: t.PromptRequest) -> t.PromptResponse:
         """Submits a user message; the answer waits until it is inserted, not until work ends. A busy Agent
         may hold it, keeping the order.
-        
+
         `session/prompt`, a request, client to agent; stable. Needs `session`.
         """
         ...
@@ -347,7 +347,7 @@ class AgentHandler(Protocol):
     async def session_resume(self, params: t.ResumeSessionRequest) -> t.ResumeSessionResponse:
         """Makes a stored session usable on the connection, optionally with its history; a replay patches what
         you hold and clears nothing.
-        
+
         `session/resume`, a request, client to agent; stable. Needs `session`.
         """
         ...
@@ -355,7 +355,7 @@ class AgentHandler(Protocol):
     async def session_set_config_option(self, params: t.SetSessionConfigOptionRequest) -> t.SetSessionConfigOptionResponse:
         """Changes one setting; an unknown `configId`, value or value type gets `-32602` and leaves everything
         as it was.
-        
+
         `session/set_config_option`, a request, client to agent; stable. Needs `session`.
         """
         ...
@@ -363,7 +363,7 @@ class AgentHandler(Protocol):
     async def session_set_title(self, params: t.SetSessionTitleRequest) -> t.SetSessionTitleResponse:
         """Renames any session that can be listed, active or not; `-32602` for an unacceptable title, `-32002`
         for a missing session.
-        
+
         `session/set_title`, a request, client to agent; draft only. Needs `session.title`.
         """
         ...
@@ -371,7 +371,7 @@ class AgentHandler(Protocol):
     async def session_status(self, params: t.SessionStatusRequest) -> t.SessionStatusResponse:
         """Asks whether a session is in memory, without loading, changing or attaching anything; an unknown
         session gets `-32002`.
-        
+
         `session/status`, a request, client to agent; draft only. Needs `session.status`.
         """
         ...
@@ -379,7 +379,7 @@ class AgentHandler(Protocol):
     async def session_unarchive(self, params: t.UnarchiveSessionRequest) -> t.UnarchiveSessionResponse:
         """Puts an archived session back into default listings under its old ID; nothing is loaded, so resume
         it afterwards.
-        
+
         `session/unarchive`, a request, client to agent; draft only. Needs `session.archive`.
         """
         ...
@@ -387,7 +387,7 @@ class AgentHandler(Protocol):
     async def terminal_cancel(self, params: t.CancelTerminalRequest) -> t.CancelTerminalResponse:
         """Stops one terminal's process but keeps the terminal; `-32602` if it is unknown, has exited or does
         not offer `capabilities.cancel`.
-        
+
         `terminal/cancel`, a request, client to agent; stable. Needs `session`.
         """
         ...
@@ -395,7 +395,7 @@ class AgentHandler(Protocol):
     async def tool_call_cancel(self, params: t.CancelToolCallRequest) -> t.CancelToolCallResponse:
         """Stops one tool call and nothing else; `-32602` if it is unknown, final or does not offer
         `capabilities.cancel`.
-        
+
         `tool_call/cancel`, a request, client to agent; stable. Needs `session`.
         """
         ...
@@ -411,14 +411,14 @@ class ClientCalls:
     async def cancel_request(self, params: t.CancelRequestNotification) -> None:
         """Withdraws a request that its sender issued; honouring it is optional, but that request is still
         answered exactly once.
-        
+
         `$/cancel_request`, a notification, both ways; stable.
         """
         await self._caller.notify(m.CANCEL_REQUEST, params)
 
     async def auth_status_update(self, params: t.AuthStatusUpdateNotification) -> None:
         """Reports a changed sign-in state, in full; comes unasked at any time after initialisation.
-        
+
         `auth/status_update`, a notification, agent to client; draft only. Needs `auth.status`.
         """
         await self._caller.notify(m.AUTH_STATUS_UPDATE, params)
@@ -426,7 +426,7 @@ class ClientCalls:
     async def elicitation_complete(self, params: t.CompleteElicitationNotification) -> None:
         """Says that the interaction behind a URL elicitation is finished; by itself it changes no session
         state.
-        
+
         `elicitation/complete`, a notification, agent to client; stable. Needs `elicitation.url`.
         """
         await self._caller.notify(m.ELICITATION_COMPLETE, params)
@@ -434,7 +434,7 @@ class ClientCalls:
     async def elicitation_create(self, params: t.CreateElicitationRequest) -> t.CreateElicitationResponse:
         """Asks the user for input by a form or a web page; use only an advertised mode, and be ready for
         decline, cancel and errors.
-        
+
         `elicitation/create`, a request, agent to client; stable. Needs `elicitation`.
         """
         return await self._caller.request(m.ELICITATION_CREATE, params)
@@ -442,7 +442,7 @@ class ClientCalls:
     async def mcp_message_client(self, params: t.MessageMcpRequest) -> t.MessageMcpResponse:
         """Wraps one MCP request to a server that an ACP component provides; its result wraps the MCP outcome,
         MCP errors included.
-        
+
         `mcp/message`, a request, agent to client; draft only. Needs `session.mcp.acp`.
         """
         return await self._caller.request(m.MCP_MESSAGE_CLIENT, params)
@@ -450,7 +450,7 @@ class ClientCalls:
     async def session_request_permission(self, params: t.RequestPermissionRequest) -> t.RequestPermissionResponse:
         """Asks whether an operation may go ahead; proceed only on `selected` with an offered option that
         allows it, and read an error as a no.
-        
+
         `session/request_permission`, a request, agent to client; stable.
         """
         return await self._caller.request(m.SESSION_REQUEST_PERMISSION, params)
@@ -458,7 +458,7 @@ class ClientCalls:
     async def session_update(self, params: t.UpdateSessionNotification) -> None:
         """Carries everything that a session reports; may arrive whenever the session exists, even when idle
         or before the setup answer.
-        
+
         `session/update`, a notification, agent to client; stable.
         """
         await self._caller.notify(m.SESSION_UPDATE, params)
@@ -470,14 +470,14 @@ class ClientHandler(Protocol):
     async def cancel_request(self, params: t.CancelRequestNotification) -> None:
         """Withdraws a request that its sender issued; honouring it is optional, but that request is still
         answered exactly once.
-        
+
         `$/cancel_request`, a notification, both ways; stable.
         """
         ...
 
     async def auth_status_update(self, params: t.AuthStatusUpdateNotification) -> None:
         """Reports a changed sign-in state, in full; comes unasked at any time after initialisation.
-        
+
         `auth/status_update`, a notification, agent to client; draft only. Needs `auth.status`.
         """
         ...
@@ -485,7 +485,7 @@ class ClientHandler(Protocol):
     async def elicitation_complete(self, params: t.CompleteElicitationNotification) -> None:
         """Says that the interaction behind a URL elicitation is finished; by itself it changes no session
         state.
-        
+
         `elicitation/complete`, a notification, agent to client; stable. Needs `elicitation.url`.
         """
         ...
@@ -493,7 +493,7 @@ class ClientHandler(Protocol):
     async def elicitation_create(self, params: t.CreateElicitationRequest) -> t.CreateElicitationResponse:
         """Asks the user for input by a form or a web page; use only an advertised mode, and be ready for
         decline, cancel and errors.
-        
+
         `elicitation/create`, a request, agent to client; stable. Needs `elicitation`.
         """
         ...
@@ -501,7 +501,7 @@ class ClientHandler(Protocol):
     async def mcp_message_client(self, params: t.MessageMcpRequest) -> t.MessageMcpResponse:
         """Wraps one MCP request to a server that an ACP component provides; its result wraps the MCP outcome,
         MCP errors included.
-        
+
         `mcp/message`, a request, agent to client; draft only. Needs `session.mcp.acp`.
         """
         ...
@@ -509,7 +509,7 @@ class ClientHandler(Protocol):
     async def session_request_permission(self, params: t.RequestPermissionRequest) -> t.RequestPermissionResponse:
         """Asks whether an operation may go ahead; proceed only on `selected` with an offered option that
         allows it, and read an error as a no.
-        
+
         `session/request_permission`, a request, agent to client; stable.
         """
         ...
@@ -517,7 +517,7 @@ class ClientHandler(Protocol):
     async def session_update(self, params: t.UpdateSessionNotification) -> None:
         """Carries everything that a session reports; may arrive whenever the session exists, even when idle
         or before the setup answer.
-        
+
         `session/update`, a notification, agent to client; stable.
         """
         ...

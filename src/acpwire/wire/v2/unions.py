@@ -12,8 +12,7 @@ Read by `acpwire.wire.lenient` when a strict decode fails, by reducers (`PATCHES
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta

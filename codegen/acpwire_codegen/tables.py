@@ -1,0 +1,163 @@
+"""What the templates of unions, methods, roles and the package itself print, taken from the model as text.
+
+Owns: the tables beside the types, and the names that a package exports. Does not know: types.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .docstrings import docstring, indented
+from .model import Method, Model, SendingRule
+
+
+class RenderError(Exception):
+    """What was or would be printed is not the model; nothing is written."""
+
+
+def context(model: Model) -> dict[str, Any]:
+    """Everything that the templates read."""
+    hints = [hint for choice in model.choices.values() for hint in choice]
+    kinds = ("request", "notification")
+    return {
+        "model": model,
+        "public": _public(model),
+        "exported": _exported(model),
+        "flags": _flags(model),
+        "patches": _patches(model),
+        "floats": _floats(model),
+        "rules": _rules(model),
+        "received": {side: {kind: _received(model, side, kind) for kind in kinds} for side in ("agent", "client")},
+        "choices_need_annotations": any(hint.get("type") == "array" for hint in hints),
+        "fast": any(method.constant == "SESSION_UPDATE" for method in model.methods),
+    }
+
+
+_WIRE_NAMES = (
+    *("ErrorObject", "ErrorResponse", "Malformed", "Method", "Notification", "Request", "Response"),
+    *("Caller", "DecodeError", "EncodeError", "UNSET", "UnknownVariant", "UnsetType"),
+)
+_OWN_NAMES = (
+    *("AgentCalls", "AgentHandler", "ClientCalls", "ClientHandler", "FromAgent", "FromClient"),
+    *("METHODS", "META_RULES", "PATCHES"),
+    *(
+        "SCHEMA_VERSION",
+        "UNSTABLE",
+        "Violation",
+        "decode",
+        "decode_from_agent",
+        "decode_from_client",
+        "encode",
+        "validate",
+    ),
+)
+
+
+def _exported(model: Model) -> list[str]:
+    """`__all__`, and the promise that no name means two things."""
+    constants = [method.constant for method in model.methods]
+    names = [*_public(model), *_WIRE_NAMES, *_OWN_NAMES, *constants, *model.codes]
+    twice = {name for name in names if names.count(name) > 1}
+    if twice:
+        raise RenderError(f"names that mean two things: {sorted(twice)}; give others in overrides.toml [names]")
+    return sorted(names)
+
+
+def _public(model: Model) -> list[str]:
+    return sorted(
+        name for name in [*(s.name for s in model.structs), *(a.name for a in model.aliases)] if name[0] != "_"
+    )
+
+
+_FLAG_NAMES = {"error": "ERROR", "null": "NULL", "skip": "SKIP"}
+
+
+def _flags(model: Model) -> dict[str, dict[str, str]]:
+    """Class -> JSON name -> the flags of the members that have any, as Python text."""
+    table: dict[str, dict[str, str]] = {}
+    for struct in model.structs:
+        if struct.keeps_unknown:
+            continue
+        for member in struct.members:
+            names = [_FLAG_NAMES[flag] for flag in member.flags]
+            if struct.exclusive and not struct.exclusive[0] and member.attr in struct.exclusive[1]:
+                names.append("ALTERNATIVE")
+            if names:
+                table.setdefault(struct.name, {})[member.wire] = " | ".join(names)
+    return table
+
+
+def _patches(model: Model) -> dict[str, dict[str, str]]:
+    """Class -> attribute of a patch -> what null leaves behind, as Python text."""
+    table: dict[str, dict[str, str]] = {}
+    for struct in model.structs:
+        for member in struct.members:
+            if member.patch:
+                reset = "()" if member.reset == "[]" else repr(member.reset or None)
+                table.setdefault(struct.name, {})[member.attr] = reset
+        if struct.base in table:
+            table[struct.name] = table[struct.base]
+    return table
+
+
+def _floats(model: Model) -> dict[str, list[str]]:
+    """Class -> the attributes in which a float may be, at any depth: numbers, any JSON, and what holds them."""
+    members = model.members_of
+    aliases = {alias.name: [alias.hint, *model.choices.get(alias.name, ())] for alias in model.aliases}
+    holders: set[str] = {struct.name for struct in model.structs if struct.keeps_unknown}
+
+    def may_hold(hint: Mapping[str, Any]) -> bool:
+        if "$ref" in hint:
+            name = str(hint["$ref"]).removeprefix("#/$defs/")
+            return name in holders or any(map(may_hold, aliases.get(name, ())))
+        if not hint or "number" in hint.get("type", ""):
+            return True
+        inner = [hint.get("items"), hint.get("additionalProperties"), *hint.get("anyOf", ())]
+        return any(may_hold(child) for child in inner if child is not None)
+
+    before = -1
+    while len(holders) != before:
+        before = len(holders)
+        holders |= {name for name, own in members.items() if any(may_hold(member.hint) for member in own)}
+    table = {name: [member.attr for member in own if may_hold(member.hint)] for name, own in members.items()}
+    open_objects = {struct.name for struct in model.structs if struct.keeps_unknown}
+    return {name: attrs for name, attrs in table.items() if attrs and name not in open_objects}
+
+
+def _received(model: Model, side: str, kind: str) -> str:
+    """The type of every request or notification that a side can get."""
+    names = [m.params for m in model.methods if m.side in (side, "protocol", "proxy") and m.kind == kind]
+    params = " | ".join(dict.fromkeys([*names, "Raw"]))
+    return f"{kind.capitalize()}[{params}]"
+
+
+def _rules(model: Model) -> dict[str, list[SendingRule]]:
+    table: dict[str, list[SendingRule]] = {}
+    for rule in model.rules:
+        table.setdefault(rule.owner, []).append(rule)
+    return table
+
+
+def runtime(hint: Mapping[str, Any]) -> str:
+    """The run-time type of one alternative, as text in unions.py."""
+    if "$ref" in hint:
+        return "t." + str(hint["$ref"]).removeprefix("#/$defs/")
+    inner = f"Sequence[{runtime(hint['items'])}]"
+    return f"Annotated[{inner}, Meta(min_length={hint['minItems']})]" if "minItems" in hint else inner
+
+
+def call_name(method: Method) -> str:
+    """What a method is called as a Python method."""
+    return method.constant.lower()
+
+
+def method_doc(method: Method, indent: int = 0) -> str:
+    """One method's docstring: what it is for, which way it goes, and what it needs."""
+    to = {"agent": "client to agent", "client": "agent to client", "proxy": "to the proxy"}.get(
+        method.side, "both ways"
+    )
+    facts = f"`{method.name}`, a {method.kind}, {to}; {'stable' if method.stable else 'draft only'}."
+    if method.gate:
+        facts += f" Needs `{method.gate}`."
+    return indented(docstring((method.doc, facts), indent), indent)
