@@ -9,7 +9,7 @@ from pathlib import Path
 
 import nox
 
-nox.options.sessions = ["check", "lint", "types", "tests"]
+nox.options.sessions = ["check", "lint", "types", "fuzz", "tests"]
 nox.options.default_venv_backend = "venv"
 nox.options.error_on_missing_interpreters = True
 
@@ -54,6 +54,13 @@ def tests(session: nox.Session) -> None:
     """pytest; arguments after `--` are passed on."""
     _install(session, "test", "types")
     session.run("pytest", *session.posargs)
+
+
+@nox.session
+def fuzz(session: nox.Session) -> None:
+    """Two million mutated lines through the decoders; arguments after `--` choose seed, number or time."""
+    _install(session)
+    session.run("python", "-m", "tests.fuzz", "--processes", "2", *session.posargs)
 
 
 @nox.session

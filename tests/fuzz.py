@@ -13,6 +13,7 @@ import json
 import math
 import random
 import re
+import subprocess
 import sys
 import time
 import traceback
@@ -449,8 +450,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--executions", type=int, default=2_000_000, help="how many lines to check")
     parser.add_argument("--seed", type=int, default=0, help="where the stream of lines begins")
     parser.add_argument("--seconds", type=float, default=None, help="stop after this time")
+    parser.add_argument("--processes", type=int, default=1, help="share the work, each with a seed of its own")
     wanted = parser.parse_args(argv)
     terminal = sys.stderr.isatty()
+    if wanted.processes > 1:
+        return _share(wanted.processes, wanted.executions, wanted.seed, wanted.seconds)
 
     outcome = run(wanted.seed, wanted.executions, wanted.seconds, _show_progress if terminal else None)
     if terminal:
@@ -463,6 +467,14 @@ def main(argv: list[str] | None = None) -> int:
     print(f"seed {wanted.seed}, execution {outcome.executions}\n  line:    {outcome.line!r}")
     print(f"  shorter: {shorter(outcome.line)!r}")
     return 1
+
+
+def _share(processes: int, executions: int, seed: int, seconds: float | None) -> int:
+    """Run parts of the work side by side; the worst exit code counts."""
+    command = [sys.executable, "-m", "tests.fuzz", "--executions", str(executions // processes)]
+    command += [] if seconds is None else ["--seconds", str(seconds)]
+    running = [subprocess.Popen([*command, "--seed", str(seed + part)]) for part in range(processes)]
+    return max(one.wait() for one in running)
 
 
 if __name__ == "__main__":

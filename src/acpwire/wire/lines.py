@@ -27,10 +27,19 @@ class OversizedLine(bytes):
 
     @classmethod
     def of(cls, start: bytes, size: int, limit: int) -> OversizedLine:
-        """The mark for a line of `size` bytes that begins with `start`; of an object never the whole is kept."""
-        line = cls(start[:_KEPT].rstrip(_WHITE)[:-1])
+        """The mark for a line of `size` bytes that begins with `start`; what is kept is never a message."""
+        kept = start[:_KEPT].rstrip(_WHITE)[:-1]
+        line = cls(b"" if _is_json(kept) else kept)
         line.size, line.limit = size, limit
         return line
+
+
+def _is_json(text: bytes) -> bool:
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 class LineBuffer:
