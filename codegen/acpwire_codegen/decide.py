@@ -203,7 +203,7 @@ class _Types:
             rule = self.ledger.meta_rule(place, pointer)
             if rule:
                 self.model.meta_rules[self.names.body[place]] = rule
-            return _UNSET if rule == "patch" else _NONE
+            return _UNSET if rule in ("patch", "replace") else _NONE
         patch = self.ledger.patch(origin, pointer)
         if patch is not None:
             return {**_UNSET, "patch": True, "reset": str(patch.get("reset", ""))}

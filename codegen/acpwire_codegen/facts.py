@@ -60,6 +60,8 @@ class Facts:
             return "Appends; `meta` belongs to this chunk alone."
         if patches == "patch":
             return "Patches: unset keeps, None clears, a value replaces; `meta` patches by key."
+        if patches == "replace":
+            return "Patches: unset keeps, None clears, a value replaces, `meta` included."
         if patches:
             return "Replaces, but what is UNSET stays and what is None is cleared."
         if branch and branch[0] in self._carried:

@@ -80,12 +80,18 @@ class Ledger:
         return self._resting_on_prose("three_state", member, member.partition(".")[0], pointer)
 
     def meta_rule(self, definition: str, pointer: str) -> str:
-        """What `_meta` means in a definition: "patch", "chunk", or "" for plain."""
+        """What `_meta` means in a definition: "patch" (by key), "replace" (as a whole), "chunk", or "" for plain.
+
+        Schemas of before the key patch (X6) say in prose that an object replaces what was there.
+        """
         entry = self._resting_on_prose("meta", definition, definition, pointer)
         if entry is None:
             return ""
         if entry.get("rule") not in META_RULES:
             self.trouble(f"overrides.toml: meta.{definition}: rule {entry.get('rule')!r} is none of {META_RULES}")
+        words = [self._source.prose[at] for at in (f"/$defs/{definition}", pointer) if at in self._source.prose]
+        if entry.get("rule") == "patch" and words and not any("top-level key" in prose.markers for prose in words):
+            return "replace"
         return str(entry.get("rule", ""))
 
     def _resting_on_prose(self, table: str, key: str, definition: str, pointer: str) -> Any:

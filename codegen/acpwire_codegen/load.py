@@ -24,7 +24,7 @@ OVERRIDES = "overrides.toml"
 
 MARKERS = (
     *("MUST NOT", "MUST", "SHOULD NOT", "SHOULD", "MAY", "UNSTABLE"),
-    *("null", "omitted", "unchanged", "equivalent", "patch"),
+    *("null", "omitted", "unchanged", "equivalent", "patch", "top-level key"),
 )
 _ERROR_CODE = re.compile(r"-32\d{3}\b")
 _PAGE = re.compile(r"/protocol/(?:v\d+/)?(?:draft/)?([a-z0-9-]+(?:#[a-z0-9-]+)?)")

@@ -519,3 +519,21 @@ def test_a_request_without_a_result_or_a_result_without_a_request_is_refused(nam
 def test_a_method_for_both_sides_is_two() -> None:
     methods = _small(GoRequest=_bound("go", "both"), GoResponse=_bound("go", "both")).methods
     assert [(method.side, method.constant) for method in methods] == [("agent", "GO_AGENT"), ("client", "GO_CLIENT")]
+
+
+# --- what `_meta` does is what upstream's words say it does ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("markers", "rule"), [(("null",), "replace"), (("null", "top-level key"), "patch"), (None, "patch")]
+)
+def test_meta_is_patched_by_key_only_where_the_words_say_so(markers: tuple[str, ...] | None, rule: str) -> None:
+    """X6: before 2.0.0 an object replaced the whole; a schema without its words is taken as the pinned one."""
+    meta: Node = {"type": ["object", "null"], "additionalProperties": True}
+    document: Node = {"$defs": {"Note": {"type": "object", "properties": {"_meta": meta}}}}
+    prose = {} if markers is None else {"/$defs/Note/properties/_meta": load.Prose("0" * 64, markers)}
+    source = load.Source(document, prose, "made up", "0" * 64, pinned=False)
+    model = build(source, load.Tables({}, {"meta": {"Note": {"rule": "patch", "prose": "0" * 16}}}, {}))
+    assert model.meta_rules == {"Note": rule}
+    (member,) = model.structs[0].members
+    assert member.may_be_unset

@@ -1002,7 +1002,7 @@ META_RULES: Mapping[type[WireStruct], str] = {
     t.SessionMessage: "patch",
     t.SessionMessageChunk: "chunk",
 }
-"""Class -> "patch" (`meta` is patched by key, MT-03) or "chunk" (it belongs to the chunk alone, MT-04)."""
+"""Class -> what `meta` does: "patch" (by key, MT-03), "replace" (as a whole, before X6), "chunk" (its alone, MT-04)."""
 
 FLOATS: Mapping[type[WireStruct], tuple[str, ...]] = {
     t.RequestPermissionRequest: ("subject", "options", "meta", ),
