@@ -521,7 +521,7 @@ def test_a_method_for_both_sides_is_two() -> None:
     assert [(method.side, method.constant) for method in methods] == [("agent", "GO_AGENT"), ("client", "GO_CLIENT")]
 
 
-# --- what `_meta` does is what upstream's words say it does ------------------------------------------------------------
+# --- what `_meta` does is what upstream says it does ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
