@@ -986,3 +986,65 @@ def test_the_fuzzer_says_how_to_see_a_failure_again(
     assert outputs[0] == outputs[1]
     assert "seed 7" in outputs[0]
     assert r"shorter: b'\\ud83d'" in outputs[0]
+
+
+# --- what cannot be sent ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value", [v2.decode_from_agent(b"[1]"), {"a": 1}, None, v2.TextContent(text="a"), b"{}", UnknownVariant("x", b"{}")]
+)
+def test_what_is_no_message_is_not_encoded_as_one(value: Any) -> None:
+    with pytest.raises(EncodeError, match="is no message that can be sent"):
+        wire.encode(value)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        v2.Response(id=1, result=msgspec.Raw()),
+        v2.Request(id=1, method="x", params=msgspec.Raw()),
+        v2.Notification(method="x", params=msgspec.Raw()),
+        v2.ErrorResponse(id=1, error=v2.ErrorObject(code=1, message="", data=msgspec.Raw())),
+    ],
+)
+def test_an_empty_raw_is_refused(message: Any) -> None:
+    with pytest.raises(EncodeError, match="an empty Raw is no JSON value"):
+        wire.encode(message)
+
+
+def test_a_response_without_a_result_is_refused() -> None:
+    """ER-01: one of `result` and `error` must be there."""
+    with pytest.raises(EncodeError, match="a response needs a result"):
+        wire.encode(v2.Response(id=1, result=v2.UNSET))
+
+
+@pytest.mark.parametrize("code", [-(2**31), 2**31 - 1, -(2**31) - 1, 2**31, 10**30])
+def test_the_code_of_an_error_is_an_int32(code: int) -> None:
+    """ER-04: in an answer as in a state."""
+    message = v2.decode_from_agent(b'{"jsonrpc":"2.0","id":1,"error":{"code":%d,"message":"m"}}' % code)
+    if -(2**31) <= code < 2**31:
+        assert message == v2.ErrorResponse(id=1, error=v2.ErrorObject(code=code, message="m"))
+    else:
+        assert isinstance(message, v2.Malformed)
+        assert (message.id, message.path) == (1, "$.error.code")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"jsonrpc":"2.0","id":1,"result":{}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"_x","params":{"a":[1]}}',
+        b'{"jsonrpc":"2.0","method":"_x","params":[]}',
+        b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}',
+        b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"_x"}}}',
+    ],
+)
+def test_equal_messages_have_equal_hashes_where_no_member_is_a_list_or_dict(line: bytes) -> None:
+    assert hash(v2.decode_from_agent(line)) == hash(v2.decode_from_agent(line))
+    assert {v2.decode_from_agent(line)} == {v2.decode_from_agent(line)}
+
+
+def test_a_message_that_holds_a_dict_has_no_hash() -> None:
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(v2.Request[Any](id=1, method="_x", params={}))

@@ -242,6 +242,7 @@ def test_wherever_it_is_cut_the_lines_over_the_limit_are_the_same(
     bodies = [bytes([97 + index]) * size for index, size in enumerate(sizes)]
     stream = LF.join([*bodies, b""] if ended else bodies)
     lines = read(cut(stream, places), limit)
+    assert lines == read([stream], limit)
     assert len(lines) == len(bodies)
     for line, body in zip(lines, bodies, strict=True):
         assert isinstance(line, OversizedLine) == (len(body) > limit)
@@ -483,6 +484,9 @@ ROUTES: list[tuple[str, Route]] = [
     ),
     # one byte order mark is skipped (W-EN-09)
     ("\ufeff" + UPDATE, A_NOTIFICATION),
+    # an error without the id that it must have, which is not the same as null
+    *((with_members(f'"id":{bad},"error":{{}}'), MALFORMED) for bad in ("1.5", "true", "{}", "[]", str(2**63))),
+    (with_members('"error":{}'), MALFORMED),
     ("\ufeff" * 2 + UPDATE, MALFORMED),
     ("\ufeff" * 10_000 + UPDATE, MALFORMED),
 ]

@@ -61,6 +61,12 @@ class _Message(
 ):
     """What every JSON-RPC message has: the member `jsonrpc`, written first."""
 
+    def __hash__(self) -> int:
+        """Of its members; JSON that is kept as it came counts by its bytes."""
+        return hash(
+            tuple(bytes(held) if isinstance(held, msgspec.Raw) else held for held in msgspec.structs.astuple(self))
+        )
+
 
 class Notification(_Message, Generic[P], frozen=True, kw_only=True, tag_field="jsonrpc", tag="2.0"):
     """A message that is never answered (ER-01). `params` is typed where the method is known, else the raw JSON."""
@@ -95,7 +101,7 @@ class ErrorResponse(_Message, frozen=True, kw_only=True, tag_field="jsonrpc", ta
 class ErrorObject(WireStruct, frozen=True, kw_only=True):
     """A JSON-RPC error: a code, one short sentence, and any data (ER-04, ER-05)."""
 
-    code: int
+    code: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
     message: str
     data: Any | msgspec.UnsetType = msgspec.UNSET
 
@@ -381,6 +387,8 @@ def _or_none(tp: Any, raw: msgspec.Raw | None) -> Any:
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
+_COLON, _BRACE = b":}"
+_MESSAGES = frozenset({Notification, Request, Response, ErrorResponse})
 _encode = msgspec.json.Encoder(enc_hook=encode_hook).encode
 
 MAY_HOLD_FLOATS.update(
@@ -415,8 +423,17 @@ def _encode_halves(value: Any) -> bytes:
 
 
 def encode(message: Notification[Any] | Request[Any] | Response[Any] | ErrorResponse) -> bytes:
-    """One message as one line, its LF included. A lone surrogate becomes U+FFFD. Raises `EncodeError`."""
+    """One message as one line, its LF included. A lone surrogate becomes U+FFFD.
+
+    Raises `EncodeError` for what is no message (a `Malformed` neither) and for what JSON cannot say.
+    """
+    if type(message) not in _MESSAGES:
+        raise EncodeError(f"{type(message).__name__} is no message that can be sent")
+    if type(message) is Response and message.result is msgspec.UNSET:
+        raise EncodeError("a response needs a result; `{}` where its method defines none")
     line = encode_value(message)
+    if line[-2] == _COLON or (line[-3] == _COLON and line[-2] == _BRACE):
+        raise EncodeError("an empty Raw is no JSON value")
     if b"\n" in line or b"\r" in line:  # only from JSON that is passed on as it came, between its tokens
         line = line.translate(_ONE_LINE)
     return line + b"\n"

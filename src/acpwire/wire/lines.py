@@ -80,12 +80,10 @@ class LineBuffer:
 
     def _hold(self, piece: bytes) -> None:
         """Keep a piece of a line that goes on; of one that is too long already, only the beginning."""
-        fits = self._size <= self._limit
         self._size += len(piece)
-        if self._size <= self._limit:
-            self._parts.append(piece)
-        elif fits:
-            self._parts = [b"".join([*self._parts, piece[:_KEPT]])[:_KEPT]]
+        self._parts.append(piece)
+        if self._size > self._limit:
+            self._parts = [b"".join(part[:_KEPT] for part in self._parts[:_KEPT])[:_KEPT]]
 
     def _joined(self, piece: bytes) -> bytes:
         """The whole of the line that `piece` ends."""
@@ -155,7 +153,7 @@ def route(line: bytes) -> Route:
         return _hidden(line)
     request_id, params, update = found.id, found.params, found.params.update
     if found.method is msgspec.UNSET:
-        return _response(None if request_id is msgspec.UNSET else request_id, found.result, found.error)
+        return _MALFORMED if request_id is msgspec.UNSET else _response(request_id, found.result, found.error)
     if request_id is msgspec.UNSET:
         return Route("notification", None, found.method, params.session_id, update.tag)
     return Route("request", request_id, found.method, params.session_id, update.tag)
@@ -187,7 +185,7 @@ def _carefully(line: bytes) -> Route:
         if isinstance(request_id, int) and not -(2**63) <= request_id < 2**63:
             request_id = None
         if "method" not in members:
-            if request_id is None and "error" not in members:
+            if request_id is None and ("error" not in members or bytes(members.get("id", b"")) != b"null"):
                 return _MALFORMED
             return _response(request_id, members.get("result", msgspec.Raw()), members.get("error", msgspec.Raw()))
         method = _or_none(str, members["method"])

@@ -48,18 +48,29 @@ class Validator:
         Types and bounds come first, as Python lets anything pass when a value is built: where those of the schema are
         broken, the first such place is the whole answer.
         """
-        return list(self._schema(value)) or list(self._walk(value, "$"))
+        return list(self._parts(value, "$"))
 
-    def _schema(self, value: Any) -> Iterator[Violation]:
+    def _parts(self, value: Any, path: str) -> Iterator[Violation]:
+        """What is wrong with a value, or with what a message or a list consists of."""
+        if isinstance(value, msgspec.Struct) and not isinstance(value, WireStruct):
+            for attr in value.__struct_fields__:
+                yield from self._parts(getattr(value, attr), f"{path}.{attr}")
+        elif isinstance(value, list | tuple):
+            for index, item in enumerate(cast("Iterable[Any]", value)):
+                yield from self._parts(item, f"{path}[{index}]")
+        elif value is not msgspec.UNSET:
+            yield from list(self._schema(value, path)) or self._walk(value, path)
+
+    def _schema(self, value: Any, path: str) -> Iterator[Violation]:
         try:
             CHECKS[type(value)](value)
             raw = surrogates.encode(value)
             if isinstance(value, WireStruct):
                 self._unforgiving.decode(type(value), raw)
         except DecodeError as fault:
-            yield Violation(fault.path, fault.message, "schema")
+            yield Violation(path + fault.path.removeprefix("$"), fault.message, "schema")
         except (ValueError, TypeError, RecursionError) as error:
-            yield Violation("$", str(error), "schema")
+            yield Violation(path, str(error), "schema")
 
     def _walk(self, value: Any, path: str) -> Iterator[Violation]:
         if isinstance(value, UnknownVariant):

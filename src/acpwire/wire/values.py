@@ -55,7 +55,7 @@ class UnknownVariant:
 
     def __init__(self, tag: str, raw: Buffer) -> None:
         self.tag = tag
-        self.raw = bytes(raw)
+        self.raw = bytes(raw).strip(b" \t\r\n")  # what stands around a value is not part of it
 
     @property
     def data(self) -> Any:

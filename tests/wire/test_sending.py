@@ -1,0 +1,117 @@
+"""What binds a sender beyond the types: each kind of rule, where it is told, and that nothing else is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from acpwire import v2
+from acpwire.wire.sending import KINDS
+from tests.models.strategies import instances, samples
+
+TEXT = v2.TextContent(text="hi")
+
+
+def told(value: Any) -> list[tuple[str, str]]:
+    """(path, requirement) of all that is wrong."""
+    return [(violation.path, violation.requirement) for violation in v2.validate(value)]
+
+
+def select(current: str = "a", *values: str) -> v2.SessionConfigSelect:
+    """A choice among `values`, `a` and `b` without any."""
+    options = [v2.SessionConfigSelectOption(value=value, name=value) for value in values or ("a", "b")]
+    return v2.SessionConfigSelect(config_id="c", name="C", current_value=current, options=options)
+
+
+VIOLATIONS: list[tuple[str, Any, list[tuple[str, str]]]] = [
+    ("absolute", v2.TerminalUpdate(terminal_id="t", cwd="here"), [("$.cwd", "DF-03")]),
+    ("absolute", v2.ToolCallLocation(path="a/b"), [("$.path", "DF-03")]),
+    ("absolute", v2.ToolCallLocation(path=""), [("$.path", "DF-03")]),
+    ("among", select("z"), [("$.currentValue", "CO-02")]),
+    ("at_most", v2.UsageUpdate(used=2**64, size=1), [("$.used", "US-02")]),
+    ("only_with", v2.CompactionUpdate(compaction_id="c", status="failed", summary=[TEXT]), [("$.summary", "CP-14")]),
+    ("only_with", v2.CompactionUpdate(compaction_id="c", status="completed", error="no"), [("$.error", "CP-14")]),
+    ("open", v2.ToolCallUpdate(tool_call_id="t", kind="paint"), [("$.kind", "EX-01")]),
+    ("open", v2.StateUpdate(state="idle", stop_reason="tired"), [("$.stopReason", "EX-01")]),
+    ("unique", select("a", "a", "b", "a"), [("$.options[2].value", "CO-02")]),
+    ("uri", v2.PlanFile(plan_id="p", uri="plan.md"), [("$.uri", "PN-06")]),
+    ("word", v2.Command(name="/go", description="x"), [("$.name", "CM-02")]),
+    ("word", v2.Command(name="go on", description="x"), [("$.name", "CM-02")]),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "expected"), VIOLATIONS)
+def test_what_a_peer_may_refuse_is_told_with_its_place_and_requirement(
+    kind: str, value: Any, expected: list[tuple[str, str]]
+) -> None:
+    assert kind in KINDS
+    assert told(value) == expected
+
+
+def test_every_kind_of_rule_is_tested() -> None:
+    assert {kind for kind, _, _ in VIOLATIONS} == set(KINDS)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        v2.TerminalUpdate(terminal_id="t", cwd="/here"),
+        v2.TerminalUpdate(terminal_id="t", cwd="C:\\here"),
+        v2.TerminalUpdate(terminal_id="t", cwd="\\\\host\\share"),
+        v2.TerminalUpdate(terminal_id="t", cwd=None),
+        select("b"),
+        v2.UsageUpdate(used=2**64 - 1, size=1),
+        v2.CompactionUpdate(compaction_id="c", status="completed", summary=[TEXT]),
+        v2.CompactionUpdate(compaction_id="c", status="in_progress", summary=[]),
+        v2.ToolCallUpdate(tool_call_id="t", kind="_paint", status="completed"),
+        v2.PlanFile(plan_id="p", uri="file:///plan.md"),
+        v2.Command(name="go-on", description="x"),
+        v2.UnknownVariant("_mine", b"{}"),
+        None,
+        5,
+        "text",
+    ],
+)
+def test_what_no_peer_refuses_is_not_told(value: Any) -> None:
+    assert told(value) == []
+
+
+def test_bounds_of_the_schema_come_first_and_alone() -> None:
+    """A value that is built is not checked by Python."""
+    value: Any = v2.TerminalUpdate(terminal_id=5, cwd="here")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what is tested
+    (violation,) = v2.validate(value)
+    assert (violation.path, violation.requirement) == ("$.terminalId", "schema")
+    assert v2.validate(v2.PromptRequest(session_id="s", prompt=[]))[0].path == "$.prompt"  # PL-05
+
+
+def test_custom_tags_begin_with_an_underscore() -> None:  # EX-01
+    message = v2.AgentMessageChunk(message_id="m", content=v2.UnknownVariant("hologram", b'{"type":"hologram"}'))
+    assert told(message) == [("$.content", "EX-01")]
+
+
+@pytest.mark.parametrize(
+    ("wrap", "path"),
+    [
+        (lambda params: v2.Request(id=1, method="session/prompt", params=params), "$.params"),
+        (lambda params: v2.Notification(method="_x", params=params), "$.params"),
+        (lambda params: v2.Response(id=1, result=params), "$.result"),
+        (lambda params: [None, params], "$[1]"),
+        (lambda params: (params,), "$[0]"),
+    ],
+)
+def test_messages_and_lists_are_looked_into(wrap: Any, path: str) -> None:
+    assert told(wrap(v2.PromptRequest(session_id="s", prompt=[]))) == [(f"{path}.prompt", "schema")]
+    assert told(wrap(v2.ToolCallLocation(path="a"))) == [(f"{path}.path", "DF-03")]
+    assert told(wrap(v2.PromptRequest(session_id="s", prompt=[TEXT]))) == []
+
+
+def test_what_json_cannot_say_is_told_and_not_raised() -> None:
+    assert told(v2.ToolCallUpdate(tool_call_id="t", raw_input=float("nan"))) == [("$", "schema")]
+    assert told(v2.ToolCallUpdate(tool_call_id="t", raw_input=object())) == [("$", "schema")]
+
+
+@pytest.mark.parametrize("name", ["SessionUpdate", "PromptRequest", "NewSessionResponse", "RequestPermissionRequest"])
+def test_no_value_of_the_schema_is_said_to_break_its_bounds(name: str) -> None:
+    for value in samples(instances(name), 100):
+        assert all(violation.requirement != "schema" for violation in v2.validate(value))
