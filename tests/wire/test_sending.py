@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -90,16 +91,16 @@ def test_custom_tags_begin_with_an_underscore() -> None:  # EX-01
     assert told(message) == [("$.content", "EX-01")]
 
 
-@pytest.mark.parametrize(
-    ("wrap", "path"),
-    [
-        (lambda params: v2.Request(id=1, method="session/prompt", params=params), "$.params"),
-        (lambda params: v2.Notification(method="_x", params=params), "$.params"),
-        (lambda params: v2.Response(id=1, result=params), "$.result"),
-        (lambda params: [None, params], "$[1]"),
-        (lambda params: (params,), "$[0]"),
-    ],
-)
+WRAPPED: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda params: v2.Request(id=1, method="session/prompt", params=params), "$.params"),
+    (lambda params: v2.Notification(method="_x", params=params), "$.params"),
+    (lambda params: v2.Response(id=1, result=params), "$.result"),
+    (lambda params: [None, params], "$[1]"),
+    (lambda params: (params,), "$[0]"),
+]
+
+
+@pytest.mark.parametrize(("wrap", "path"), WRAPPED)
 def test_messages_and_lists_are_looked_into(wrap: Any, path: str) -> None:
     assert told(wrap(v2.PromptRequest(session_id="s", prompt=[]))) == [(f"{path}.prompt", "schema")]
     assert told(wrap(v2.ToolCallLocation(path="a"))) == [(f"{path}.path", "DF-03")]
