@@ -2,6 +2,7 @@
 
     acpwire.v2           every type, method and decoder of the pinned draft
     acpwire.wire         lines and JSON-RPC messages, for any generated package
+    acpwire.transcript   what a stream of updates adds up to
     acpwire.capture      recordings: writing them, reading them
     acpwire.cli          the command `acpwire`
 
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .capture import Record, Recorder, read_capture
     from .errors import DecodeError, EncodeError
+    from .transcript import Transcript
     from .wire import LineBuffer, encode, route
 
 _HOME = {
@@ -24,6 +26,7 @@ _HOME = {
     "LineBuffer": "acpwire.wire",
     "Record": "acpwire.capture",
     "Recorder": "acpwire.capture",
+    "Transcript": "acpwire.transcript",
     "encode": "acpwire.wire",
     "read_capture": "acpwire.capture",
     "route": "acpwire.wire",
@@ -35,6 +38,7 @@ __all__ = [
     "LineBuffer",
     "Record",
     "Recorder",
+    "Transcript",
     "encode",
     "read_capture",
     "route",

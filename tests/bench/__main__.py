@@ -11,10 +11,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 
-from . import Row, decoding, encoding, footprint
+from . import Row, decoding, encoding, folding, footprint
 
 BENCHES: dict[str, Callable[[], list[Row]]] = {
-    bench.__name__: bench for bench in (*decoding.BENCHES, *encoding.BENCHES, *footprint.BENCHES)
+    bench.__name__: bench for bench in (*decoding.BENCHES, *encoding.BENCHES, *folding.BENCHES, *footprint.BENCHES)
 }
 
 

@@ -1,0 +1,35 @@
+"""Transcripts: what a stream of session updates adds up to, shared by editors, stores, replays and analysers.
+
+    transcript = Transcript()
+    transcript.apply(update)               # an update, in the order of receipt
+    transcript.text                        # the agent's answer so far
+    for line in transcript.save(): ...     # the history, materialised, one update object a line
+
+Owns: the fold, its views, and the way back to updates. Does not know: connections, asyncio, files.
+"""
+
+from __future__ import annotations
+
+from .content import Blocks, Output
+from .entities import Compaction, Entity, Message, Plan, SessionMessage, Subagent, Terminal, ToolCall, Unknown
+from .fold import Change, Transcript
+from .snapshot import Snapshot, State, Usage
+
+__all__ = [
+    "Blocks",
+    "Change",
+    "Compaction",
+    "Entity",
+    "Message",
+    "Output",
+    "Plan",
+    "SessionMessage",
+    "Snapshot",
+    "State",
+    "Subagent",
+    "Terminal",
+    "ToolCall",
+    "Transcript",
+    "Unknown",
+    "Usage",
+]

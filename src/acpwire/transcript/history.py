@@ -1,0 +1,150 @@
+"""A history, written out again: the fewest updates that rebuild a snapshot, materialised and in timeline order.
+
+Owns: what each kind of entity is sent as. Does not know: the fold, files, or who asks. Nothing is a notice (SU-04).
+A content of several blocks goes out as a primer with `content: []` and a chunk for each block, so that no line is
+longer than its longest block; runs of plain text are cut at `PIECE`.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+from .content import Blocks
+from .entities import (
+    Compaction,
+    Entity,
+    Message,
+    Plan,
+    SessionMessage,
+    Subagent,
+    Terminal,
+    ToolCall,
+    Unknown,
+)
+from .snapshot import Snapshot
+
+PIECE = 1 << 20
+"""Characters of text, or bytes of output, in one update at most."""
+
+
+def updates(snapshot: Snapshot, schema: ModuleType) -> Iterator[Any]:
+    """The updates that rebuild `snapshot` in an empty transcript, and change nothing in one that has it.
+
+    Updates that this version does not know have no identity: they come as they were, and are added once more to a
+    transcript that has them.
+    """
+    for entity in snapshot.timeline:
+        yield from _WRITERS[type(entity)](entity, schema)
+    if snapshot.commands is not None:
+        yield schema.AvailableCommandsUpdate(available_commands=list(snapshot.commands))
+    if snapshot.config is not None:
+        yield schema.ConfigOptionUpdate(config_options=list(snapshot.config))
+    info = _given(snapshot.info)
+    if info:
+        yield schema.SessionInfoUpdate(**info)
+    if snapshot.usage is not None:
+        used, size, cost = snapshot.usage
+        yield schema.UsageUpdate(used=used, size=size, cost=cost)
+    if snapshot.state.last_known is not None:
+        yield snapshot.state.last_known
+    if not snapshot.state.confirmed:
+        yield schema.StateUpdate(state="unknown")
+
+
+def _given(members: Mapping[str, Any]) -> dict[str, Any]:
+    """What has a value; the rest stays unset, which is what a first-seen entity makes of it."""
+    return {name: value for name, value in members.items() if value is not None}
+
+
+def _members(entity: Entity, *names: str) -> dict[str, Any]:
+    return _given({name: getattr(entity, name) for name in (*names, "meta")})
+
+
+def _with_content(
+    update: Any, chunk: Callable[..., Any], key: str, members: dict[str, Any], content: Blocks
+) -> Iterator[Any]:
+    blocks = content.joined(PIECE)
+    whole = len(blocks) < 2
+    yield update(content=blocks if whole else [], **members)
+    for block in [] if whole else blocks:
+        yield chunk(**{key: members[key]}, content=block)
+
+
+def _message(message: Message, schema: ModuleType) -> Iterator[Any]:
+    update, chunk = {
+        "user": (schema.UserMessage, schema.UserMessageChunk),
+        "agent": (schema.AgentMessage, schema.AgentMessageChunk),
+        "thought": (schema.AgentThought, schema.AgentThoughtChunk),
+    }[message.category]
+    yield from _with_content(
+        update, chunk, "message_id", {"message_id": message.id, **_members(message)}, message.content
+    )
+
+
+def _session_message(message: SessionMessage, schema: ModuleType) -> Iterator[Any]:
+    links = ("sender_session_id", "recipient_session_id", "sender_message_id", "recipient_message_id")
+    members = {"message_id": message.id, **_members(message, *links)}
+    yield from _with_content(schema.SessionMessage, schema.SessionMessageChunk, "message_id", members, message.content)
+
+
+def _tool_call(call: ToolCall, schema: ModuleType) -> Iterator[Any]:
+    names = ("name", "title", "kind", "status", "locations", "raw_input", "raw_output", "capabilities")
+    members = {"tool_call_id": call.id, **_members(call, *names)}
+    yield from _with_content(schema.ToolCallUpdate, schema.ToolCallContentChunk, "tool_call_id", members, call.content)
+
+
+def _terminal(terminal: Terminal, schema: ModuleType) -> Iterator[Any]:
+    members = _members(terminal, "command", "cwd", "exit_status", "size", "capabilities")
+    data = None if terminal.output is None else bytes(terminal.output)
+    if data is not None:
+        members["output"] = schema.TerminalOutput(data=_base64(data[:PIECE]))
+    yield schema.TerminalUpdate(terminal_id=terminal.id, **members)
+    for start in range(PIECE, len(data or b""), PIECE):
+        yield schema.TerminalOutputChunk(terminal_id=terminal.id, data=_base64((data or b"")[start : start + PIECE]))
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _plan(plan: Plan, schema: ModuleType) -> Iterator[Any]:
+    yield schema.PlanUpdate(plan=plan.content)
+
+
+def _compaction(compaction: Compaction, schema: ModuleType) -> Iterator[Any]:
+    """A summary goes with `completed` alone (CP-14, CP-17): in any other state it goes out as it was streamed."""
+    members = {"compaction_id": compaction.id, **_members(compaction, "error")}
+    blocks = compaction.summary.joined()
+    if not blocks or compaction.status == "completed":
+        yield schema.CompactionUpdate(status=compaction.status, summary=blocks, **members)
+        return
+    meta = {name: members.pop(name) for name in ("meta",) if name in members}
+    yield schema.CompactionUpdate(compaction_id=compaction.id, status="in_progress", summary=[], **meta)
+    for block in compaction.summary.joined(PIECE):
+        yield schema.CompactionSummaryChunk(compaction_id=compaction.id, content=block)
+    if len(members) > 1 or compaction.status != "in_progress":
+        yield schema.CompactionUpdate(status=compaction.status, **members)
+
+
+def _subagent(child: Subagent, schema: ModuleType) -> Iterator[Any]:
+    names = ("title", "description", "capabilities", "state", "cwd", "additional_directories")
+    yield schema.SubagentUpdate(session_id=child.id, **_members(child, *names))
+
+
+def _unknown(unknown: Unknown, schema: ModuleType) -> Iterator[Any]:  # noqa: ARG001  # the signature of all writers
+    yield unknown.update
+
+
+_WRITERS: dict[type[Entity], Callable[[Any, ModuleType], Iterator[Any]]] = {
+    Message: _message,
+    SessionMessage: _session_message,
+    ToolCall: _tool_call,
+    Terminal: _terminal,
+    Plan: _plan,
+    Compaction: _compaction,
+    Subagent: _subagent,
+    Unknown: _unknown,
+}

@@ -1,0 +1,499 @@
+"""The fold: each update does to its entity what the page and table B2 say."""
+
+from __future__ import annotations
+
+import base64
+import importlib
+import json
+import sys
+from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import acpwire
+from acpwire import v2
+from acpwire.transcript import Change, Transcript, Usage
+from acpwire.wire.values import WireStruct
+from acpwire_codegen.__main__ import main as codegen
+from tests.models import transcript as model
+from tests.transcript.judged import entity, whole
+from tests.transcript.streams import streams
+
+CORPUS = Path(__file__).parents[1] / "corpus"
+GOLDEN = Path(__file__).with_name("golden")
+"""Reviewed by eye; written anew with `json.dump(whole(fold_recording(name)), file, indent=1)`."""
+A, B, C, D = (v2.TextContent(text=letter) for letter in "ABCD")
+
+
+def fold(updates: Iterable[Any], **options: Any) -> Transcript:
+    """A transcript of these updates."""
+    transcript = Transcript(**options)
+    for update in updates:
+        transcript.apply(update)
+    return transcript
+
+
+def texts(blocks: Iterable[Any]) -> list[str]:
+    """The texts of text blocks."""
+    return [block.text for block in blocks]
+
+
+def call(status: Any = v2.UNSET, **members: Any) -> v2.ToolCallUpdate:
+    """An update of the tool call `t`."""
+    return v2.ToolCallUpdate(tool_call_id="t", status=status, **members)
+
+
+# --- judged by the model ----------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(streams())
+def test_a_stream_adds_up_to_what_the_independent_model_says(updates: list[Any]) -> None:
+    assert whole(fold(updates)) == model.fold(json.loads(v2.encode(update)) for update in updates)
+
+
+def test_every_variant_of_the_pinned_schema_is_folded_and_every_patch_has_a_member() -> None:
+    folded = Transcript._HANDLERS  # pyright: ignore[reportPrivateUsage]  # the table under test
+    patched = {cls: names for cls, names in v2.PATCHES.items() if cls.__struct_config__.tag_field == "sessionUpdate"}
+    variants = {cls.tag: cls for cls in vars(v2).values() if _is_update(cls)}
+    assert set(folded) == set(variants)
+    for cls, names in patched.items():
+        minimal = v2.decode(cls, _minimal(cls))
+        transcript = fold([minimal])
+        holders = [transcript.timeline[0]] if transcript.timeline else [transcript.usage]
+        if cls is v2.SessionInfoUpdate:
+            assert set(names) | {"meta"} == set(transcript.info)
+            continue
+        for name in names:
+            assert hasattr(holders[0], name)
+
+
+def _is_update(cls: Any) -> bool:
+    return isinstance(cls, type) and issubclass(cls, WireStruct) and cls.__struct_config__.tag_field == "sessionUpdate"
+
+
+def _minimal(cls: Any) -> bytes:
+    ids = ("messageId", "toolCallId", "terminalId", "compactionId", "sessionId")
+    document = {"sessionUpdate": cls.tag, **dict.fromkeys(ids, "x"), "used": 1, "size": 2, "status": "in_progress"}
+    return json.dumps({**document, "content": {"type": "text", "text": ""}}).encode()
+
+
+# --- messages ---------------------------------------------------------------------------------------------------------
+
+
+def test_chunks_and_whole_messages_mix_as_the_page_shows() -> None:  # MS-03, MS-05, MS-06
+    transcript = fold(
+        [
+            v2.AgentMessage(message_id="m", content=[A]),
+            v2.AgentMessageChunk(message_id="m", content=B),
+        ]
+    )
+    assert texts(transcript.messages["agent", "m"].content) == ["A", "B"]
+    transcript.apply(v2.AgentMessage(message_id="m", content=[C]))
+    transcript.apply(v2.AgentMessageChunk(message_id="m", content=D))
+    assert texts(transcript.messages["agent", "m"].content) == ["C", "D"]
+    assert transcript.text == "CD"
+
+
+@pytest.mark.parametrize("cleared", [None, []])
+def test_null_and_an_empty_list_clear_a_message_and_an_omitted_content_keeps_it(cleared: Any) -> None:  # MS-03, MS-08
+    transcript = fold([v2.UserMessage(message_id="m", content=[A])])
+    transcript.apply(v2.UserMessage(message_id="m", meta={"k": 1}))
+    message = transcript.messages["user", "m"]
+    assert texts(message.content) == ["A"]
+    assert message.meta == {"k": 1}
+    transcript.apply(v2.UserMessage(message_id="m", content=cleared))
+    assert not message.content
+
+
+def test_equal_ids_of_different_kinds_are_different_messages() -> None:  # SU-09
+    transcript = fold(
+        [
+            v2.UserMessageChunk(message_id="m", content=A),
+            v2.AgentMessageChunk(message_id="m", content=B),
+            v2.AgentThoughtChunk(message_id="m", content=C),
+            v2.SessionMessageChunk(message_id="m", content=D),
+        ]
+    )
+    assert [each.category for each in transcript.timeline] == ["user", "agent", "thought", "session_message"]
+    assert transcript.session_messages["m"].text == "D"
+
+
+def test_first_sight_fixes_the_place() -> None:  # SU-10, CP-04
+    transcript = fold(
+        [
+            v2.CompactionUpdate(compaction_id="c", status="in_progress"),
+            v2.AgentMessageChunk(message_id="m", content=A),
+            v2.CompactionSummaryChunk(compaction_id="c", content=B),
+            v2.AgentMessageChunk(message_id="m", content=C),
+        ]
+    )
+    assert [each.id for each in transcript.timeline] == ["c", "m"]
+
+
+def test_the_text_is_the_answer_since_the_users_last_message() -> None:
+    transcript = fold(
+        [
+            v2.AgentMessageChunk(message_id="old", content=A),
+            v2.UserMessage(message_id="u", content=[B]),
+            v2.AgentThoughtChunk(message_id="t", content=B),
+            v2.AgentMessageChunk(message_id="new", content=C),
+            v2.AgentMessageChunk(message_id="newer", content=D),
+        ]
+    )
+    assert transcript.text == "C\n\nD"
+    assert transcript.last_message is transcript.messages["agent", "newer"]
+    assert Transcript().last_message is None
+
+
+def test_the_meta_of_a_chunk_is_its_own_and_that_of_an_update_patches_by_key() -> None:  # MT-03, MT-04, MS-07
+    transcript = fold(
+        [
+            v2.AgentMessage(message_id="m", meta={"kept": 1, "gone": 2, "whole": {"a": 1}}),
+            v2.AgentMessageChunk(message_id="m", content=A, meta={"mine": 1}),
+            v2.AgentMessage(message_id="m", meta={"gone": None, "whole": {"b": None}, "new": 3}),
+            v2.AgentMessage(message_id="m", meta={}),
+        ]
+    )
+    message = transcript.messages["agent", "m"]
+    assert message.meta == {"kept": 1, "whole": {"b": None}, "new": 3}
+    transcript.apply(v2.AgentMessage(message_id="m", meta=None))
+    assert message.meta is None
+
+
+def test_types_of_an_older_draft_fold_by_its_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # X6
+    document = json.loads((CORPUS / "schemas" / "1.6.1-v2.unstable.json").read_text("utf-8"))
+    document["$defs"]["CompactionUpdate"]["properties"]["_meta"]["description"] = "Null clears it."  # no word of keys
+    schema = tmp_path / "older.json"
+    schema.write_text(json.dumps(document), "utf-8")
+    assert codegen(["generate", "--schema", str(schema), "--out", str(tmp_path / "older"), "--package", "older"]) == 0
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    older: Any = importlib.import_module("older")
+    try:
+        transcript = Transcript(schema=older)
+        transcript.apply(older.CompactionUpdate(compaction_id="c", status="in_progress", meta={"a": 1}))
+        transcript.apply(older.CompactionUpdate(compaction_id="c", status="completed", meta={"b": 2}))
+        transcript.apply(older.AgentMessageChunk(message_id="m", content=older.TextContent(text="hi")))
+        assert transcript.compactions["c"].meta == {"b": 2}
+        assert transcript.text == "hi"
+        again = Transcript.load(transcript.save(), schema=older)
+        assert again.snapshot() == transcript.snapshot()
+    finally:
+        for name in [name for name in sys.modules if name.split(".")[0] == "older"]:
+            del sys.modules[name]
+
+
+def test_an_omitted_or_null_participant_leaves_the_known_one() -> None:  # X7, SM-04, SM-06
+    transcript = fold(
+        [
+            v2.SessionMessageChunk(message_id="m", content=A, sender_session_id="s"),
+            v2.SessionMessageChunk(message_id="m", content=B),
+            v2.SessionMessage(message_id="m", recipient_session_id="r", sender_session_id=None),
+            v2.SessionMessage(message_id="m", sender_message_id="x", recipient_message_id="y"),
+            v2.SessionMessage(message_id="m", recipient_message_id=None),
+        ]
+    )
+    message = transcript.session_messages["m"]
+    assert (message.sender_session_id, message.recipient_session_id) == ("s", "r")
+    assert (message.sender_message_id, message.recipient_message_id) == ("x", None)
+    assert message.text == "AB"
+
+
+# --- tool calls and terminals -----------------------------------------------------------------------------------------
+
+
+def test_a_tool_call_begins_with_defaults_and_null_resets_to_them() -> None:  # TC-03
+    transcript = fold([call()])
+    found = transcript.tool_calls["t"]
+    fresh = entity(found)
+    assert (found.kind, found.status, found.title, list(found.content)) == ("other", "pending", None, [])
+    transcript.apply(call("failed", title="T", kind="edit", raw_input={"a": [1]}, locations=[]))
+    assert (found.kind, found.status, found.title, found.raw_input) == ("edit", "failed", "T", {"a": [1]})
+    names = ("name", "title", "kind", "content", "locations", "raw_input", "raw_output", "capabilities")
+    transcript.apply(call(None, **dict.fromkeys(names)))
+    assert entity(found) == fresh
+
+
+def test_what_a_permission_request_says_of_a_tool_call_is_applied_like_an_update() -> None:  # PM-03
+    transcript = fold([v2.ToolCallFields(tool_call_id="t", title="Delete?"), call("in_progress")])
+    assert transcript.tool_calls["t"].title == "Delete?"
+    assert transcript.tool_calls["t"].status == "in_progress"
+
+
+def test_cancelling_marks_what_has_not_ended_until_the_agent_says_otherwise() -> None:  # CA-02, CA-08
+    transcript = fold([call("in_progress"), v2.ToolCallUpdate(tool_call_id="done", status="completed")])
+    before = transcript.snapshot()
+    transcript.cancel_unfinished()
+    calls = transcript.tool_calls
+    assert (calls["t"].shown_status, calls["t"].status) == ("cancelled", "in_progress")
+    assert calls["done"].shown_status == "completed"
+    assert transcript.snapshot() == before
+    transcript.apply(call(title="still here"))
+    assert calls["t"].shown_status == "cancelled"
+    transcript.apply(call("completed"))
+    assert (calls["t"].shown_status, calls["t"].provisional) == ("completed", False)
+
+
+def test_an_unknown_status_has_not_ended() -> None:  # TC-11
+    transcript = fold([call("_paused")])
+    assert not transcript.tool_calls["t"].is_final
+
+
+def test_no_list_or_dict_of_an_update_is_kept() -> None:
+    shared = {"deep": [1]}
+    content: list[Any] = [A]
+    transcript = fold([call(raw_input=shared, meta=shared), v2.AgentMessage(message_id="m", content=content)])
+    shared["deep"].append(2)
+    content.append(B)
+    assert transcript.tool_calls["t"].raw_input == {"deep": [1]}
+    assert transcript.tool_calls["t"].meta == {"deep": [1]}
+    assert transcript.text == "A"
+
+
+@given(st.text(), st.lists(st.integers(0, 40), max_size=6))
+def test_output_cut_anywhere_is_whole_again(text: str, cuts: list[int]) -> None:  # TM-07
+    data = text.encode()
+    places = sorted({0, *(cut for cut in cuts if cut < len(data)), len(data)})
+    pieces = [data[a:b] for a, b in pairwise(places)]
+    transcript = fold(
+        v2.TerminalOutputChunk(terminal_id="t", data=base64.b64encode(piece).decode()) for piece in [b"", *pieces]
+    )
+    assert transcript.terminals["t"].text == text
+    assert bytes(transcript.terminals["t"].output or b"") == data
+
+
+def test_a_character_that_is_not_complete_yet_is_left_out() -> None:  # TM-07
+    euro = "€".encode()
+    transcript = fold([v2.TerminalOutputChunk(terminal_id="t", data=base64.b64encode(b"1" + euro[:2]).decode())])
+    assert transcript.terminals["t"].text == "1"
+    transcript.apply(v2.TerminalOutputChunk(terminal_id="t", data=base64.b64encode(euro[2:]).decode()))
+    assert transcript.terminals["t"].text == "1€"
+
+
+def test_an_output_snapshot_replaces_and_null_makes_it_unknown() -> None:  # TM-04, TM-06, TM-08
+    def output(text: str) -> Any:
+        return v2.TerminalOutput(data=base64.b64encode(text.encode()).decode())
+
+    transcript = fold([v2.TerminalUpdate(terminal_id="t", output=output("old")), v2.TerminalUpdate(terminal_id="t")])
+    terminal = transcript.terminals["t"]
+    assert terminal.text == "old"
+    transcript.apply(v2.TerminalUpdate(terminal_id="t", output=output(""), exit_status=v2.TerminalExitStatus()))
+    assert (terminal.text, terminal.output is None, terminal.exit_status) == ("", False, v2.TerminalExitStatus())
+    transcript.apply(v2.TerminalUpdate(terminal_id="t", output=None))
+    assert terminal.output is None
+
+
+def test_output_that_is_no_base64_is_reported_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    transcript = fold(
+        [
+            v2.TerminalOutputChunk(terminal_id="t", data="b2s="),
+            v2.TerminalOutputChunk(terminal_id="t", data="!"),
+            v2.TerminalUpdate(terminal_id="t", output=v2.TerminalOutput(data="!"), command="ls"),
+        ]
+    )
+    assert (transcript.terminals["t"].text, transcript.terminals["t"].command) == ("ok", "ls")
+    assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+
+
+# --- plans, compactions, children, session ----------------------------------------------------------------------------
+
+
+def test_a_plan_replaces_the_one_of_its_id_whatever_its_type_and_can_be_removed() -> None:  # PN-03, PN-04, PN-05
+    def plan(raw: bytes) -> Any:
+        return v2.decode(v2.SessionUpdate, b'{"sessionUpdate":"plan_update","plan":' + raw + b"}")
+
+    transcript = fold(
+        [
+            plan(b'{"type":"items","planId":"p","entries":[]}'),
+            plan(b'{"type":"_later","planId":"p","x":1}'),
+            plan(b'{"type":"items","planId":"q","entries":[]}'),
+        ]
+    )
+    assert list(transcript.plans) == ["p", "q"]
+    assert transcript.plans["p"].content.raw == b'{"type":"_later","planId":"p","x":1}'
+    transcript.apply(v2.PlanRemoved(plan_id="p"))
+    transcript.apply(v2.PlanRemoved(plan_id="p"))
+    assert [each.id for each in transcript.timeline] == ["q"]
+    transcript.apply(plan(b'{"type":"items","planId":"p","entries":[]}'))
+    assert [each.id for each in transcript.snapshot().timeline] == ["q", "p"]
+
+
+def test_a_compaction_keeps_streamed_text_until_a_summary_replaces_it() -> None:  # CP-12, CP-13, CP-15, X5
+    transcript = fold(
+        [
+            v2.CompactionSummaryChunk(compaction_id="c", content=A),
+            v2.CompactionSummaryChunk(compaction_id="c", content=B),
+            v2.CompactionUpdate(compaction_id="c", status="completed"),
+        ]
+    )
+    found = transcript.compactions["c"]
+    assert (found.status, found.summary.text) == ("completed", "AB")
+    transcript.apply(v2.CompactionUpdate(compaction_id="c", status="completed", summary=[C]))
+    transcript.apply(v2.CompactionSummaryChunk(compaction_id="c", content=D))
+    assert found.summary.text == "CD"
+    transcript.apply(v2.CompactionUpdate(compaction_id="c", status="failed", summary=None, error="no"))
+    assert (found.summary.text, found.error) == ("", "no")
+
+
+def test_notices_and_compactions_change_nothing_else() -> None:  # NT-05, NT-09, CP-19, CP-20
+    running = v2.StateUpdate(state="running")
+    transcript = fold([running, v2.AgentMessageChunk(message_id="m", content=A), call("in_progress")])
+    before = transcript.snapshot()
+    error = v2.Notice(severity="error", title="Down")
+    transcript.apply(error)
+    transcript.apply(error)
+    transcript.apply(v2.UnknownVariant("notice", b'{"sessionUpdate":"notice"}'))
+    assert transcript.snapshot() == before
+    assert len(transcript.notices) == 3
+    transcript.apply(v2.CompactionUpdate(compaction_id="c", status="failed", error="no"))
+    after = transcript.snapshot()
+    assert after.timeline[:-1] == before.timeline
+    assert (after.state, after.usage) == (before.state, before.usage)
+
+
+def test_a_child_inherits_what_it_does_not_set_and_null_state_is_not_idle() -> None:  # SA-04, SA-05, SA-06
+    transcript = Transcript(cwd="/p", additional_directories=["/q"])
+    transcript.apply(v2.SubagentUpdate(session_id="s", state=v2.StateSnapshot(state="idle"), additional_directories=[]))
+    child = transcript.subagents["s"]
+    assert transcript.inherited_cwd("s") == "/p"
+    assert transcript.inherited_directories("s") == ()
+    assert not child.may_cancel
+    transcript.apply(v2.SubagentUpdate(session_id="s", state=None, additional_directories=None, cwd="/c"))
+    assert child.state is None
+    assert (transcript.inherited_cwd("s"), transcript.inherited_directories("s")) == ("/c", ("/q",))
+
+
+def test_a_new_session_is_idle_and_unknown_is_no_outcome() -> None:  # ST-07, ST-12, ST-13, ST-14
+    transcript = Transcript()
+    assert transcript.state.is_idle
+    running = v2.StateUpdate(state="running")
+    transcript.apply(running)
+    for lost in (v2.StateUpdate(state="unknown"), v2.UnknownVariant("state_update", b'{"state":"_busy"}')):
+        transcript.apply(running)
+        transcript.apply(lost)
+        assert (transcript.state.value, transcript.state.last_known) == ("unknown", running)
+        assert not transcript.state.is_idle
+        assert transcript.state.stop_reason is None
+    transcript.apply(v2.StateUpdate(state="idle", stop_reason="cancelled"))
+    assert (transcript.state.value, transcript.state.stop_reason) == ("idle", "cancelled")
+
+
+def test_repeated_snapshots_are_neither_transitions_nor_counted_again() -> None:  # ST-08, US-06
+    changes: list[Change] = []
+    usage = v2.Usage(total_tokens=5, input_tokens=3, output_tokens=2, thought_tokens=1)
+    idle = v2.StateUpdate(state="idle", stop_reason="end_turn", usage=usage)
+    running = v2.StateUpdate(state="running")
+    transcript = fold([running, running, idle, idle], observer=changes.append)
+    assert len(changes) == 2
+    assert transcript.spent == usage
+    transcript.apply(v2.StateUpdate(state="unknown"))
+    transcript.apply(idle)
+    assert transcript.spent == usage
+    more = v2.Usage(total_tokens=1, input_tokens=1, output_tokens=0, cached_read_tokens=7)
+    for update in (running, v2.StateUpdate(state="requires_action"), v2.StateUpdate(state="idle", usage=more)):
+        transcript.apply(update)
+    assert transcript.spent == v2.Usage(
+        total_tokens=6, input_tokens=4, output_tokens=2, thought_tokens=1, cached_read_tokens=7
+    )
+
+
+def test_the_cost_stays_unless_it_is_given_or_cleared() -> None:  # US-05, X13
+    cost = v2.Cost(amount=1.5, currency="USD")
+    transcript = fold([v2.UsageUpdate(used=1, size=9, cost=cost), v2.UsageUpdate(used=2, size=9)])
+    assert transcript.usage == Usage(2, 9, cost)
+    transcript.apply(v2.UsageUpdate(used=3, size=9, cost=None))
+    assert transcript.usage == Usage(3, 9, None)
+
+
+def test_an_update_that_is_not_known_stays_in_its_place() -> None:  # SU-03
+    raw = b'{"sessionUpdate":"_later", "x":1.50}'
+    transcript = fold(
+        [
+            v2.AgentMessageChunk(message_id="m", content=A),
+            v2.decode(v2.SessionUpdate, raw),
+            v2.AgentMessageChunk(message_id="n", content=B),
+        ]
+    )
+    assert [each.category for each in transcript.timeline] == ["agent", "unknown", "agent"]
+    assert raw + b"\n" in [*transcript.save()]
+
+
+@pytest.mark.parametrize("value", [A, "text", None, v2.Response(id=1, result=None)])
+def test_what_is_no_update_is_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match="is no session update"):
+        Transcript().apply(value)
+
+
+# --- laws -------------------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(streams(unknown=False), st.lists(st.booleans(), min_size=12, max_size=12))
+def test_entities_do_not_touch_each_other(updates: list[Any], others: list[bool]) -> None:  # SU-08
+    noise = [v2.AgentMessageChunk(message_id="other", content=A), v2.ToolCallUpdate(tool_call_id="other", title="x")]
+    mixed: list[Any] = []
+    for update, other in zip(updates, others, strict=False):
+        mixed += [update, *noise] if other else [update]
+    alone, together = fold(updates), fold(mixed)
+    assert [each for each in together.timeline if each.id != "other"] == list(alone.timeline)
+
+
+@given(st.text(), st.lists(st.integers(0, 30), max_size=6))
+def test_any_split_of_a_text_into_chunks_is_the_whole(text: str, cuts: list[int]) -> None:
+    places = sorted({0, *(cut for cut in cuts if cut < len(text)), len(text)})
+    pieces = [text[a:b] for a, b in pairwise(places)] or [""]
+    chunked = fold(v2.AgentMessageChunk(message_id="m", content=v2.TextContent(text=piece)) for piece in pieces)
+    whole_one = fold([v2.AgentMessage(message_id="m", content=[v2.TextContent(text=text)])])
+    assert chunked.snapshot() == whole_one.snapshot()
+    assert chunked.text == text
+
+
+def test_an_observer_learns_what_to_draw_and_nothing_else() -> None:
+    changes: list[Change] = []
+    fold(
+        [
+            v2.AgentMessageChunk(message_id="m", content=A),
+            v2.AgentMessageChunk(message_id="m", content=B),
+            v2.AgentMessage(message_id="m", content=[C]),
+            v2.TerminalOutputChunk(terminal_id="t", data="b2s="),
+            v2.TerminalOutputChunk(terminal_id="t", data="b2s="),
+            v2.Notice(severity="info", title="hi"),
+            v2.AvailableCommandsUpdate(available_commands=[]),
+        ],
+        observer=changes.append,
+    )
+    assert changes == [
+        ("agent", "m", "created", 0),
+        ("agent", "m", "appended", 0),
+        ("agent", "m", "appended", 1),
+        ("agent", "m", "replaced", 0),
+        ("terminal", "t", "created", 0),
+        ("terminal", "t", "appended", 0),
+        ("terminal", "t", "appended", 2),
+        ("notice", "", "created", 0),
+        ("commands", "", "replaced", 0),
+    ]
+
+
+# --- recorded traffic -------------------------------------------------------------------------------------------------
+
+
+def fold_recording(name: str) -> Transcript:
+    """The transcript of a recording."""
+    transcript = Transcript()
+    for record in acpwire.read_capture(CORPUS / name / "agent_to_client.ndjson", sender="agent"):
+        if isinstance(record.message, v2.Notification) and record.message.method == "session/update":
+            transcript.apply(record.message.params.update)
+    return transcript
+
+
+@pytest.mark.parametrize("name", ["codex-acp", "ts-sdk"])
+def test_a_recording_folds_to_what_was_reviewed(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    transcript = fold_recording(name)
+    assert not caplog.records
+    assert whole(transcript) == json.loads((GOLDEN / f"{name}.json").read_text("utf-8"))

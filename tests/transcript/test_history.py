@@ -1,0 +1,104 @@
+"""The way back: updates that rebuild a history, and its lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+
+from acpwire import v2
+from acpwire.transcript import Transcript, history
+from acpwire.wire import DecodeError
+from tests.transcript.streams import streams
+from tests.transcript.test_fold import fold, fold_recording
+
+A, B = (v2.TextContent(text=letter) for letter in "AB")
+IMAGE = v2.ImageContent(data="aGk=", mime_type="image/png")
+CP_14 = "CP-14"
+
+
+@settings(deadline=None)
+@given(streams())
+def test_folding_the_updates_or_loading_the_lines_gives_an_equal_snapshot(updates: list[Any]) -> None:
+    transcript = fold(updates)
+    assert fold(transcript.updates()).snapshot() == transcript.snapshot()
+    assert Transcript.load(transcript.save()).snapshot() == transcript.snapshot()
+
+
+@settings(deadline=None)
+@given(streams(unknown=False))
+def test_replaying_onto_a_transcript_that_has_it_changes_nothing(updates: list[Any]) -> None:  # CP-18
+    transcript = fold(updates)
+    if any(each.category == "unknown" for each in transcript.timeline):
+        return  # what is not known has no identity, and is added once more
+    before = transcript.snapshot()
+    for update in [*transcript.updates()]:
+        transcript.apply(update)
+    assert transcript.snapshot() == before
+
+
+@pytest.mark.parametrize("name", ["codex-acp", "ts-sdk"])
+def test_a_recording_is_rebuilt(name: str) -> None:
+    transcript = fold_recording(name)
+    lines = [*transcript.save()]
+    assert all(line.endswith(b"\n") and line.count(b"\n") == 1 for line in lines)
+    assert Transcript.load(lines).snapshot() == transcript.snapshot()
+    assert Transcript.load(line.decode() for line in [*lines, b"\n"]).snapshot() == transcript.snapshot()
+
+
+def test_a_broken_line_is_an_error_with_its_place() -> None:
+    with pytest.raises(DecodeError, match="Expected"):
+        Transcript.load([b'{"sessionUpdate":"agent_message_chunk","messageId":5}'])
+
+
+def test_streamed_text_goes_out_whole_and_no_notice_goes_out() -> None:  # SU-04, NT-06
+    updates = [v2.AgentMessageChunk(message_id="m", content=A), v2.AgentMessageChunk(message_id="m", content=B)]
+    transcript = fold([*updates, v2.Notice(severity="info", title="x"), v2.UnknownVariant("notice", b"{}")])
+    assert [*transcript.updates()] == [v2.AgentMessage(message_id="m", content=[v2.TextContent(text="AB")])]
+
+
+def test_several_blocks_go_out_as_a_primer_and_chunks() -> None:
+    transcript = fold([v2.AgentMessage(message_id="m", content=[A, IMAGE], meta={"k": 1})])
+    assert [*transcript.updates()] == [
+        v2.AgentMessage(message_id="m", content=[], meta={"k": 1}),
+        v2.AgentMessageChunk(message_id="m", content=A),
+        v2.AgentMessageChunk(message_id="m", content=IMAGE),
+    ]
+
+
+def test_long_text_and_long_output_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "PIECE", 3)
+    text = v2.TextContent(text="abc")
+    transcript = fold([v2.AgentMessageChunk(message_id="m", content=text)] * 2)
+    transcript.apply(v2.TerminalOutputChunk(terminal_id="t", data="YWJjZGVmZw=="))
+    updates = [*transcript.updates()]
+    assert [update.tag for update in updates] == [
+        *("agent_message", "agent_message_chunk", "agent_message_chunk"),
+        *("terminal_update", "terminal_output_chunk", "terminal_output_chunk"),
+    ]
+    assert fold(updates).snapshot() == transcript.snapshot()
+    assert fold(updates).terminals["t"].text == "abcdefg"
+
+
+@pytest.mark.parametrize("status", ["in_progress", "failed", "cancelled", "_paused"])
+def test_a_summary_outside_completed_goes_out_as_it_was_streamed(status: str) -> None:  # CP-14, CP-17
+    chunk = v2.CompactionSummaryChunk(compaction_id="c", content=A)
+    transcript = fold([chunk, v2.CompactionUpdate(compaction_id="c", status=status)])
+    primer, streamed, *last = transcript.updates()
+    assert primer == v2.CompactionUpdate(compaction_id="c", status="in_progress", summary=[])
+    assert streamed == chunk
+    assert last == [v2.CompactionUpdate(compaction_id="c", status=status)] * (status != "in_progress")
+    assert not [found for update in transcript.updates() for found in v2.validate(update) if found.requirement == CP_14]
+
+
+def test_a_completed_summary_goes_out_in_full() -> None:  # CP-17
+    transcript = fold([v2.CompactionUpdate(compaction_id="c", status="completed", summary=[A, IMAGE])])
+    assert [*transcript.updates()] == [v2.CompactionUpdate(compaction_id="c", status="completed", summary=[A, IMAGE])]
+
+
+def test_the_state_comes_last_and_a_lost_one_is_lost_again() -> None:  # ST-09, ST-12
+    running = v2.StateUpdate(state="running")
+    transcript = fold([running, v2.StateUpdate(state="unknown"), v2.AgentMessageChunk(message_id="m", content=A)])
+    assert [update.tag for update in transcript.updates()] == ["agent_message", "state_update", "state_update"]
+    assert fold(transcript.updates()).state == transcript.state
