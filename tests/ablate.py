@@ -88,7 +88,8 @@ def switch_off(rule: str) -> None:
 
         def without(directory: Path) -> load.Tables:
             tables = read(directory)
-            return load.Tables(tables.docs, {**tables.overrides, name: type(tables.overrides[name])()}, tables.pinned)
+            kept = {kind: entries if kind != name else type(entries)() for kind, entries in tables.overrides.items()}
+            return load.Tables(tables.docs, kept, tables.pinned)
 
         load.read_tables = without
 

@@ -16,15 +16,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
-from typing import Any, BinaryIO, Self, TextIO, cast, get_args
+from typing import Any, BinaryIO, TextIO, cast, get_args
 
 import msgspec
 
 from acpwire import v2
-from acpwire.capture import Reader, Record
+from acpwire.capture import Record, records_of
+from acpwire.compression import blocks_of, unpack
+from acpwire.wire.errors import DecodeError
 from acpwire.wire.frames import ErrorResponse, Malformed, Notification, Request, Response
 from acpwire.wire.lines import OversizedLine
 from acpwire.wire.values import OpenObject, UnknownVariant
@@ -44,7 +45,8 @@ FILE is a recording of acpwire.Recorder, or bare lines (NDJSON), of one side or 
 In bare lines, who sent which is guessed unless --sender says it.
 
 keys of --json:
-  lines, bytes             lines that are not blank, and their size on the wire; a recording's own lines do not count
+  lines, bytes             lines that are not blank, and their size on the wire, line feeds included; the lines that
+                           name a recording's format do not count
   kinds                    lines by kind: notification, request, response, error, malformed
   methods                  requests and notifications by method
   updates                  session/update by variant
@@ -98,8 +100,11 @@ def _inspect(arguments: argparse.Namespace, wait: Wait) -> int:
     tally = Tally()
     began = time.perf_counter()
     try:
-        with _Interrupt(arguments.follow) as interrupt:
-            _read(arguments, wait, interrupt, tally)
+        if arguments.follow:
+            with suppress(KeyboardInterrupt), _sigint(signal.SIG_BLOCK):
+                _read(arguments, wait, tally)
+        else:
+            _read(arguments, None, tally)
     except (OSError, ImportError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         print(f"acpwire: cannot read {arguments.file}: {reason}", file=sys.stderr)
@@ -116,27 +121,19 @@ def _inspect(arguments: argparse.Namespace, wait: Wait) -> int:
     return int(arguments.strict and tally.malformed_count > 0)
 
 
-def _read(arguments: argparse.Namespace, wait: Wait, interrupt: _Interrupt, tally: Tally) -> None:
-    """Read the whole file into the tally, or what there is of it until it is interrupted."""
-    try:
-        with _opened(arguments.file, interrupt) as file:
-            source = _Source(file, interrupt, wait if arguments.follow else None, Progress(sys.stderr, file))
-            reader = Reader.of_file(source, arguments.file, arguments.sender)
-            try:
-                for count, record in enumerate(reader.records(), 1):
-                    tally.add(count + reader.skipped, record)
-            finally:
-                tally.wire_bytes = reader.wire_bytes
-                source.progress.end()
-    except KeyboardInterrupt:
-        if not arguments.follow:
-            raise
+def _read(arguments: argparse.Namespace, wait: Wait | None, tally: Tally) -> None:
+    """Read the whole file into the tally. `wait` makes it follow: then it has no end while it may grow."""
+    with _opened(arguments.file) as file:
+        source = file if wait is None else _Growing(file, wait)
+        blocks = with_progress(blocks_of(source), _size_of(file), sys.stderr)
+        for record in records_of(unpack(blocks, arguments.file), arguments.sender):
+            tally.add(record)
 
 
 @contextmanager
-def _opened(name: str, interrupt: _Interrupt) -> Generator[BinaryIO, None, None]:
+def _opened(name: str) -> Generator[BinaryIO, None, None]:
     if name != "-":
-        with interrupt.window():  # a named pipe is open when it has a writer
+        with _sigint(signal.SIG_UNBLOCK):  # a named pipe is open when it has a writer
             opened = Path(name).open("rb", buffering=0)  # noqa: SIM115  # closed below
         with opened as file:
             yield cast("BinaryIO", file)
@@ -146,64 +143,38 @@ def _opened(name: str, interrupt: _Interrupt) -> Generator[BinaryIO, None, None]
         yield sys.stdin.buffer
 
 
-class _Interrupt:
-    """Lets SIGINT end a wait and nothing else while a file is followed, so that no line is counted by half."""
+@contextmanager
+def _sigint(how: int) -> Generator[None, None, None]:
+    """Hold SIGINT back in here, or let it through.
 
-    def __init__(self, active: bool) -> None:
-        self._active = active
-        self._came = False
-        self._is_open = False
-
-    def __enter__(self) -> Self:
-        if self._active:
-            self._before = signal.signal(signal.SIGINT, self._on_signal)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._active:
-            signal.signal(signal.SIGINT, self._before)
-
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._came = True
-        if self._is_open:
-            raise KeyboardInterrupt
-
-    @contextmanager
-    def window(self) -> Generator[None, None, None]:
-        """In here the signal raises `KeyboardInterrupt` at once."""
-        self._is_open = True
-        try:
-            if self._came:
-                raise KeyboardInterrupt
-            yield
-        finally:
-            self._is_open = False
+    A file is followed with SIGINT held back, and let through only while there is nothing to do but wait: so it loses no
+    block that was read, and no line is counted by half.
+    """
+    before = signal.pthread_sigmask(how, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-class _Source:
-    """The file that is read, one block after the other; its end is not reached while it may grow (`wait` is given)."""
+class _Growing:
+    """A file that is read on as it grows."""
 
-    def __init__(self, file: BinaryIO, interrupt: _Interrupt, wait: Wait | None, progress: Progress) -> None:
-        self.progress = progress
+    def __init__(self, file: BinaryIO, wait: Wait) -> None:
         self._read: Callable[[int], bytes] = getattr(file, "read1", file.read)
         self.fileno = file.fileno
-        self._interrupt = interrupt
-        self._follows = wait is not None
-        self._wait = wait if _size_of(file) is not None else None  # nothing else grows
-        self._done = 0
+        self._wait = wait
+        self._may_grow = _size_of(file) is not None
 
     def read(self, size: int) -> bytes:
         """The next block."""
-        self.progress.show(self._done)
         while True:
-            if self._follows:
-                with self._interrupt.window():  # around the wait and not the read: a signal could lose what was read
-                    select.select([self.fileno()], [], [])
+            with _sigint(signal.SIG_UNBLOCK):
+                select.select([self.fileno()], [], [])
             block = self._read(size)
-            if block or self._wait is None:
-                self._done += len(block)
+            if block or not self._may_grow:
                 return block
-            with self._interrupt.window():
+            with _sigint(signal.SIG_UNBLOCK):
                 self._wait(POLL)
 
 
@@ -216,31 +187,28 @@ def _size_of(file: BinaryIO) -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
-class Progress:
-    """How far reading is, on a terminal, from the second second on."""
-
-    def __init__(self, stream: TextIO | None, file: BinaryIO, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream = stream if stream is not None and stream.isatty() else None
-        self._size = _size_of(file)
-        self._clock = clock
-        self._next = clock() + 1
-        self._shown = False
-
-    def show(self, done: int) -> None:
-        """Say it, at most twice a second."""
-        if self._stream is None or self._clock() < self._next:
-            return
-        self._next = self._clock() + 0.5
-        self._shown = True
-        share = f" ({done / self._size:.0%})" if self._size and done <= self._size else ""
-        self._stream.write(f"\r\x1b[Kread {_megabytes(done)}{share}")
-        self._stream.flush()
-
-    def end(self) -> None:
-        """Take it off the screen."""
-        if self._stream is not None and self._shown:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
+def with_progress(
+    blocks: Iterable[bytes], size: int | None, stream: TextIO | None, clock: Callable[[], float] = time.monotonic
+) -> Generator[bytes, None, None]:
+    """The same blocks; on a terminal, from the second second on, it is said twice a second how far they are."""
+    if stream is None or not stream.isatty():
+        yield from blocks
+        return
+    start = clock()
+    done, due = 0, start + 1
+    try:
+        for block in blocks:
+            done += len(block)
+            if clock() >= due:
+                due = clock() + 0.5
+                share = f" ({done / size:.0%})" if size and done <= size else ""
+                stream.write(f"\r\x1b[Kread {_megabytes(done)}{share}")
+                stream.flush()
+            yield block
+    finally:
+        if due > start + 1:
+            stream.write("\r\x1b[K")  # takes it off the screen
+            stream.flush()
 
 
 # --- counting --------------------------------------------------------------------------------------------------------
@@ -259,8 +227,7 @@ class Tally:
 
     def __init__(self) -> None:
         self.malformed_count = 0
-        self.wire_bytes = 0
-        self._lines = 0
+        self._bytes = 0
         self._biggest = 0
         self._kinds = dict.fromkeys(_KINDS.values(), 0)
         self._methods: Counter[str] = Counter()
@@ -268,22 +235,21 @@ class Tally:
         self._unknown: Counter[str] = Counter()
         self._malformed: list[dict[str, Any]] = []
         self._sessions: set[int] = set()  # hashes: an id may be long
-        self._session = ""  # the one before, which most lines name again
 
-    def add(self, number: int, record: Record) -> None:
-        """Count a record that stands in this line of the file."""
+    def add(self, record: Record) -> None:
+        """Count one."""
         message, line = record.message, record.line
         if type(message) is Malformed:
-            self._add_malformed(number, message.code, message.path, message.message)
+            self._add_malformed(record.number, message.code, message)
             if record.sender is None and not line:
                 return  # it says what is wrong with the file and stands for no line
         kind = _KINDS[type(message)]
         if record.fault is not None:
-            self._add_malformed(number, None, record.fault.path, record.fault.message)
+            self._add_malformed(record.number, None, record.fault)
             kind = "malformed"
-        self._lines += 1
         self._kinds[kind] += 1
         size = line.size if type(line) is OversizedLine else len(line)
+        self._bytes += size + 1
         if size > self._biggest:  # noqa: PLR1730  # max() takes three times as long
             self._biggest = size
         if type(message) is Notification or type(message) is Request:
@@ -292,26 +258,24 @@ class Tally:
         elif type(message) is Response:
             self._look_into(message.result if record.result is msgspec.UNSET else record.result)
 
-    def _add_malformed(self, number: int, code: int | None, path: str, message: str) -> None:
+    def _add_malformed(self, number: int, code: int | None, fault: Malformed | DecodeError) -> None:
         self.malformed_count += 1
         if len(self._malformed) < MALFORMED_SHOWN:
-            self._malformed.append({"line": number, "code": code, "path": path, "message": message})
+            self._malformed.append({"line": number, "code": code, "path": fault.path, "message": fault.message})
 
     def _look_into(self, value: Any) -> None:
         if type(value) is v2.UpdateSessionNotification:
             _count(self._updates, value.update.tag)
         session_id = _session_of_raw(value) if type(value) is msgspec.Raw else getattr(value, "session_id", None)
-        if session_id != self._session and isinstance(session_id, str):
-            self._session = session_id
-            if len(self._sessions) < SESSIONS_COUNTED:
-                self._sessions.add(hash(session_id))
+        if isinstance(session_id, str) and len(self._sessions) < SESSIONS_COUNTED:
+            self._sessions.add(hash(session_id))
         _count_unknown(value, self._unknown)
 
     def summary(self, seconds: float) -> dict[str, Any]:
         """What `--json` prints."""
         return {
-            "lines": self._lines,
-            "bytes": self.wire_bytes,
+            "lines": sum(self._kinds.values()),
+            "bytes": self._bytes,
             "kinds": self._kinds,
             "methods": dict(self._methods.most_common()),
             "updates": dict(self._updates.most_common()),

@@ -35,18 +35,26 @@ def linear() -> list[Row]:
 
 
 def kept_text() -> list[Row]:
-    """Bytes that a folded chunk of the codex recording takes, relative to its text as UTF-8 and 64 bytes more."""
+    """Bytes that a chunk of the codex recording adds to its message, relative to 1.5 times its UTF-8 and 64 more."""
     lines = [line for line in recorded_lines() if b'_message_chunk"' in line or b'_thought_chunk"' in line]
-    texts = [_update(v2.decode_from_agent(line)).content.text for line in lines]
-    allowed = 1.5 * sum(len(text.encode()) for text in texts) / len(texts) + 64
+    chunks = [_update(v2.decode_from_agent(line)) for line in lines]
+    allowed = 1.5 * sum(len(chunk.content.text.encode()) for chunk in chunks) / len(chunks) + 64
+    first = list(
+        {chunk.message_id: line for chunk, line in zip(reversed(chunks), reversed(lines), strict=True)}.values()
+    )
+    added = (_bytes_of(lines) - _bytes_of(first)) / (len(lines) - len(first))
+    return [Row("1.5 x text + 64 (bytes)", allowed, 1.0), Row("a folded chunk (bytes)", added, added / allowed, 1.0)]
+
+
+def _bytes_of(lines: list[bytes]) -> int:
     gc.collect()
     tracemalloc.start()
     transcript = Transcript()
     for line in lines:
         transcript.apply(_update(v2.decode_from_agent(line)))
-    size = tracemalloc.get_traced_memory()[0] / len(lines)
+    size = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    return [Row("1.5 x text + 64 (bytes)", allowed, 1.0), Row("a folded chunk (bytes)", size, size / allowed, 1.0)]
+    return size
 
 
 def _update(message: Any) -> Any:

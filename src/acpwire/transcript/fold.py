@@ -89,7 +89,6 @@ class Transcript:
         self._frozen: list[Entity] = []
         self._places: dict[int, int] | None = None
         self._touched: list[Entity] = []
-        self._entities: dict[tuple[str, str], Entity] = {}
         self._by_kind: dict[str, dict[str, Any]] = {kind: {} for kind in _CATEGORIES}
         self._handler_of: dict[type, Callable[[Transcript, Any], None]] = {}
         self._messages: dict[tuple[str, str], Message] = {}
@@ -260,10 +259,9 @@ class Transcript:
 
     def _find(self, kind: str, entity_id: str, make: Callable[[], E]) -> E:
         """The entity of that ID, made at the end of the timeline where it is seen first."""
-        found = self._entities.get((kind, entity_id))
+        found = self._by_kind[kind].get(entity_id)
         if found is None:
-            found = self._entities[kind, entity_id] = make()
-            self._by_kind[kind][entity_id] = found
+            found = self._by_kind[kind][entity_id] = make()
             if isinstance(found, Message):
                 self._messages[kind, entity_id] = found
             if self._places is not None:
@@ -422,9 +420,8 @@ class Transcript:
         self._changed(plan, "replaced")
 
     def _plan_removed(self, update: Any) -> None:
-        plan = self._entities.pop(("plan", update.plan_id), None)
+        plan = self._by_kind["plan"].pop(update.plan_id, None)
         if plan is not None:
-            del self._by_kind["plan"][update.plan_id]
             place = self._place(plan)
             if place is not None:
                 del self._timeline[place], self._frozen[place]
