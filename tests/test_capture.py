@@ -128,6 +128,24 @@ def test_the_time_is_now_unless_it_is_given(tmp_path: Path, monkeypatch: pytest.
     assert [one.time for one in read_capture(tmp_path / "it")] == [17.5]
 
 
+@pytest.mark.parametrize("time", [float("nan"), float("inf"), -float("inf")])
+def test_a_time_that_is_no_number_is_refused(time: float, tmp_path: Path) -> None:
+    with Recorder(tmp_path / "it") as recorder, pytest.raises(ValueError, match="a number of seconds"):
+        recorder.record("agent", UPDATE, time)
+
+
+def test_blank_lines_are_not_recorded(tmp_path: Path) -> None:  # TR-05
+    with Recorder(tmp_path / "it") as recorder:
+        for line in (b"", b"\n", b" \t\r\n", UPDATE):
+            recorder.record("agent", line)
+    assert [one.line for one in read_capture(tmp_path / "it")] == [UPDATE]
+
+
+def test_a_recording_may_begin_with_a_byte_order_mark() -> None:
+    (record,) = read(b"\xef\xbb\xbf" + HEADER + b'{"sender":"agent","line":"{}"}\n')
+    assert (record.sender, record.line) == ("agent", b"{}")
+
+
 def test_offsets_and_numbers_point_at_the_lines_of_the_recording(ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"it{ending}"
     with Recorder(path) as recorder:

@@ -429,6 +429,19 @@ def test_a_reader_that_has_enough_is_no_error() -> None:
         assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_a_disk_that_is_full_is_one_sentence(tmp_path: Path) -> None:
+    script = (
+        "import resource, sys; from acpwire.cli import main\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))\n"
+        "sys.exit(main(['inspect', sys.argv[1]]))"
+    )
+    with (tmp_path / "out").open("wb") as out:
+        command = [sys.executable, "-c", script, str(CODEX)]
+        done = subprocess.run(command, stdout=out, stderr=subprocess.PIPE, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == b"acpwire: cannot write the summary: File too large\n"
+
+
 # --- terminals -------------------------------------------------------------------------------------------------------
 
 

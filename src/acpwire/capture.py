@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import accumulate, chain, compress, count
@@ -133,12 +134,17 @@ class Recorder:
     def record(self, sender: Sender, line: bytes | bytearray | memoryview, time: float | None = None) -> None:
         """Write a line as it is on the wire, with or without its line feed; `time` is now unless given.
 
-        Raises `OSError` where it cannot be written, `ValueError` after `close`.
+        A blank line is left out, as everywhere (TR-05). Raises `OSError` where it cannot be written, `ValueError` after
+        `close` and for a time that is no number.
         """
         if sender not in _OTHER:
             raise ValueError('a sender is "agent" or "client"')
-        raw = bytes(line).removesuffix(b"\n")
         when = now() if time is None else float(time)
+        if not math.isfinite(when):
+            raise ValueError(f"a time is a number of seconds, not {when}")
+        raw = bytes(line).removesuffix(b"\n")
+        if not raw.strip(_WHITE):
+            return
         try:
             entry = _Entry(time=when, sender=sender, line=raw.decode())
         except UnicodeDecodeError:
@@ -205,7 +211,11 @@ _DECODE: dict[Sender, Callable[[bytes], Message]] = {"agent": v2.decode_from_age
 _NO_JSON = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
 _END = Damage("The file ends")
 _WHITE = b" \t\r\n"
-_read_entry = msgspec.json.Decoder(_Entry).decode
+_decode_entry = msgspec.json.Decoder(_Entry).decode
+
+
+def _read_entry(line: bytes) -> _Entry:
+    return _decode_entry(line.removeprefix(b"\xef\xbb\xbf"))  # one byte order mark passes, as it does in a message
 
 
 class _Reader:

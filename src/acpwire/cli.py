@@ -116,8 +116,11 @@ def _inspect(arguments: argparse.Namespace, wait: Wait) -> int:
         else:
             _show(summary)
         print(end="", flush=True)
-    except BrokenPipeError:  # who read our output has enough; without this, Python would complain at its exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # without this, Python would complain once more at its exit
+        if not isinstance(error, BrokenPipeError):  # then who reads our output has enough
+            print(f"acpwire: cannot write the summary: {error.strerror or error}", file=sys.stderr)
+            return 1
     return int(arguments.strict and tally.malformed_count > 0)
 
 
