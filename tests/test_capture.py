@@ -96,6 +96,7 @@ def check_round_trip(suffix: str, entries: list[tuple[Sender, bytes, float]]) ->
             for sender, line, time in entries:
                 recorder.record(sender, line, time)
         records = list(read_capture(path))
+    entries = [entry for entry in entries if entry[1].strip(b" \t\r\n")]  # blank lines are left out
     assert [(one.sender, one.line, one.time) for one in records] == [
         (sender, line.removesuffix(b"\n"), time) for sender, line, time in entries
     ]
@@ -150,7 +151,7 @@ def test_offsets_and_numbers_point_at_the_lines_of_the_recording(ending: str, tm
     path = tmp_path / f"it{ending}"
     with Recorder(path) as recorder:
         for number in range(500):
-            recorder.record("agent", b"%d" % number * (number % 7))
+            recorder.record("agent", b"%d" % number * (number % 7 + 1))
     whole = b"".join(block for block in read_path(path) if isinstance(block, bytes))
     for record in read_capture(path):
         assert whole[: record.offset].endswith(b"\n")
