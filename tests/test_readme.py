@@ -47,12 +47,16 @@ def test_a_block_runs_as_printed(
     monkeypatch.chdir(tmp_path)
     target = Target()
     names: dict[str, Any] = {"acpwire": acpwire, "v2": v2, "line": LINE, "routes": {"s1": target}}
-    names |= {"buffer": acpwire.LineBuffer(), "block": LINE + b"\n"}
+    changes: list[Any] = []
+    names |= {"buffer": acpwire.LineBuffer(), "block": LINE + b"\n", "show": changes.append}
     exec(compile(block, "README.md", "exec"), names)  # noqa: S102  # our own text
     if "target" in block:
         assert target.got == [LINE + b"\n"]
     elif "Recorder" in block:
         assert names["messages"] == [v2.decode_from_agent(LINE)]
+    elif "Transcript" in block:
+        assert capsys.readouterr().out.startswith("Hi idle [b'")
+        assert [change.what for change in changes] == ["created", "appended"]
     else:
         assert capsys.readouterr().out == "Hi\n"
 
