@@ -111,6 +111,27 @@ def test_null_and_an_empty_list_clear_a_message_and_an_omitted_content_keeps_it(
     assert not message.content
 
 
+def test_the_users_message_is_found_by_its_id_alone() -> None:  # PL-17, PL-18, PL-20
+    """Whether an update comes before or after the response; never by content or order."""
+    transcript = fold([v2.UserMessage(message_id="u1", content=[A]), v2.UserMessage(message_id="u2", content=[A])])
+    transcript.apply(v2.UserMessage(message_id="u1", content=[A]))
+    assert [each.id for each in transcript.timeline] == ["u1", "u2"]
+
+
+def test_lists_and_infos_of_the_session_are_replaced_or_patched() -> None:  # CO-06, CM-01, SS-24
+    command = v2.Command(name="go", description="Go")
+    transcript = fold([v2.AvailableCommandsUpdate(available_commands=[command])])
+    assert (transcript.commands, transcript.config) == ((command,), None)
+    transcript.apply(v2.AvailableCommandsUpdate(available_commands=[]))
+    transcript.apply(v2.ConfigOptionUpdate(config_options=[]))
+    assert (transcript.commands, transcript.config) == ((), ())
+    transcript.apply(v2.SessionInfoUpdate(title="T", meta={"a": 1}))
+    transcript.apply(v2.SessionInfoUpdate(meta={"b": 2}))
+    assert transcript.info == {"title": "T", "updated_at": None, "meta": {"a": 1, "b": 2}}
+    transcript.apply(v2.SessionInfoUpdate(title=None))
+    assert transcript.info["title"] is None
+
+
 def test_equal_ids_of_different_kinds_are_different_messages() -> None:  # SU-09
     transcript = fold(
         [
@@ -230,18 +251,23 @@ def test_cancelling_marks_what_has_not_ended_until_the_agent_says_otherwise() ->
     before = transcript.snapshot()
     transcript.cancel_unfinished()
     calls = transcript.tool_calls
-    assert (calls["t"].shown_status, calls["t"].status) == ("cancelled", "in_progress")
-    assert calls["done"].shown_status == "completed"
+    assert (calls["t"].display_status, calls["t"].status) == ("cancelled", "in_progress")
+    assert calls["done"].display_status == "completed"
     assert transcript.snapshot() == before
     transcript.apply(call(title="still here"))
-    assert calls["t"].shown_status == "cancelled"
+    assert calls["t"].display_status == "cancelled"
     transcript.apply(call("completed"))
-    assert (calls["t"].shown_status, calls["t"].provisional) == ("completed", False)
+    assert (calls["t"].display_status, calls["t"].provisional) == ("completed", False)
 
 
-def test_an_unknown_status_has_not_ended() -> None:  # TC-11
-    transcript = fold([call("_paused")])
-    assert not transcript.tool_calls["t"].is_final
+def test_an_unknown_status_has_not_ended_and_an_unknown_kind_is_shown_as_other() -> None:  # TC-11, TC-12
+    transcript = fold([call("_stuck", kind="_paint")])
+    found = transcript.tool_calls["t"]
+    assert (found.is_final, found.display_kind, found.kind) == (False, "other", "_paint")
+    transcript.apply(call("cancelled", kind="edit"))
+    assert (found.is_final, found.display_kind) == (True, "edit")
+    transcript.apply(call("paused"))
+    assert not found.is_final
 
 
 def test_no_list_or_dict_of_an_update_is_kept() -> None:

@@ -112,10 +112,11 @@ class Blocks(Sequence[Any]):
 class Output:
     """Bytes of a terminal in the order they came (TM-06, TM-07)."""
 
-    __slots__ = ("_parts", "_stop")
+    __slots__ = ("_parts", "_size", "_stop")
 
     def __init__(self, data: bytes = b"") -> None:
         self._parts: list[bytes] = [data] if data else []
+        self._size = len(data)
         self._stop: int | None = None
 
     def append(self, data: bytes) -> None:
@@ -124,18 +125,24 @@ class Output:
             raise TypeError("frozen output does not change")
         if data:
             self._parts.append(data)
+            self._size += len(data)
 
     def frozen(self) -> Output:
         """The output as it is now, whatever is appended later."""
         twin = Output()
-        twin._parts, twin._stop = self._parts, len(self._parts) if self._stop is None else self._stop
+        twin._parts, twin._size = self._parts, self._size
+        twin._stop = len(self._parts) if self._stop is None else self._stop
         return twin
 
     def __bytes__(self) -> bytes:
         return b"".join(self._parts if self._stop is None else self._parts[: self._stop])
 
     def __len__(self) -> int:
-        return len(bytes(self))
+        return self._size
+
+    def __bool__(self) -> bool:
+        """True, even when empty: an output that is known differs from one that is not (TM-04)."""
+        return True
 
     @property
     def text(self) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 
+from acpwire.wire.v2.unions import VALUES
+
 from .content import Blocks, Output
 
 Sort = Literal["user", "agent", "thought"]
@@ -105,7 +107,12 @@ class ToolCall(Entity):
         return self.status in FINAL
 
     @property
-    def shown_status(self) -> str:
+    def display_kind(self) -> str:
+        """The kind to show: `other` where this version does not know it (TC-11)."""
+        return self.kind if self.kind in VALUES["ToolKind"] else "other"
+
+    @property
+    def display_status(self) -> str:
         """The status to show: cancelled as soon as the user wanted it."""
         return "cancelled" if self.provisional and not self.is_final else self.status
 
