@@ -27,7 +27,7 @@ TESTS = (
     *("tests/codegen", "tests/wire"),
 )
 NO_PROOF = ("-k", "not (current or committed or hand_kept)", "--ignore", "tests/codegen/test_main.py")
-"""Tests that compare with what is committed, as it is or through the command, would notice anything, and prove nothing."""
+"""Tests that compare with what is committed, as it is or by the command, would notice anything, and prove nothing."""
 
 
 Member = tuple[str, Node, bool]

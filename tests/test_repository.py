@@ -110,10 +110,10 @@ def test_modules_of_the_wire_import_only_those_above_them_in_its_list() -> None:
             assert others <= set(order[: order.index(own)]), name
 
 
-def test_the_library_and_its_generator_do_not_import_each_other() -> None:
+def test_the_library_does_not_know_its_generator_and_that_only_what_types_are_made_of() -> None:
     for name in _modules():
         other = "acpwire" if _within(name, "acpwire_codegen") else "acpwire_codegen"
-        assert not {one for one in _imports(name) if _within(one, other)}, name
+        assert {one for one in _imports(name) if _within(one, other)} <= {"acpwire.wire.values"}, name
 
 
 def test_the_generator_is_a_straight_line_in_the_order_that_it_says() -> None:
@@ -126,7 +126,9 @@ def test_the_generator_is_a_straight_line_in_the_order_that_it_says() -> None:
     place["__main__"] = len(stages)
     graph: dict[str, set[str]] = {}
     for name in modules:
-        needs = {one.rpartition(".")[2] for one in _imports(f"acpwire_codegen.{name}") if one in _modules()}
+        needs = {
+            one.rpartition(".")[2] for one in _imports(f"acpwire_codegen.{name}") if _within(one, "acpwire_codegen")
+        }
         graph[name] = needs - {"acpwire_codegen"}
         assert {need for need in graph[name] if place[need] > place[name]} == set(), name
     assert len(list(graphlib.TopologicalSorter(graph).static_order())) == len(modules)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import Any, cast
 
-from .dialect import Node, UnknownIdiomError
+from .dialect import Node, UnknownIdiomError, resolved, takes
 from .facts import Branch, Facts
 from .ledger import Ledger
 from .load import Source, Tables
 from .model import Alias, Member, Method, Model, SendingRule, Struct, Union
-from .naming import Names, check_attributes, constant, number_name, pascal, snake
+from .naming import Names, check_attributes, constant, is_taken, number_name, pascal, snake
 from .normalise import normalise
 
 BOUNDS = {"minimum": "ge", "maximum": "le", "minLength": "min_length"}
@@ -47,6 +47,8 @@ class _Types:
         self.ledger = ledger
         self.names = names
         self.facts = facts
+        self.values_of: dict[str, list[Any]] = {}
+        """Name of an open set that stands in a member -> its values."""
 
     def add(self, place: str, node: Node) -> None:
         """Add one definition."""
@@ -169,9 +171,10 @@ class _Types:
             argument = given.get("argument", "")
             attrs = ".".join(map(snake, argument.split(".")))  # of "status=failed" the name is the same either way
             found.append((given["kind"], repr(argument if "=" in argument else attrs), given["requirement"]))
-        enum = self.defs.get(target, child)
+        pointer, held = _origin(place, wire, child)[1], cast("Node", child.get("items", child))
+        enum = self.defs.get(target, held)
         if enum.get("open") and enum.get("type") == "string":
-            name = self.names.body[target] if target in self.names.body else self._open_name(child, wire)
+            name = self.names.body[target] if target in self.names.body else self._open_name(pointer, enum, wire)
             self.model.values[name] = tuple(enum["enum"])
             found.append(("open", f'VALUES["{name}"]', "EX-01"))
         if child.get("bits") == "uint64":
@@ -187,11 +190,23 @@ class _Types:
             attr=snake(wire),
             hint=self._hint(child, pointer, wire),
             required=required,
-            flags=tuple(child.get("flags", ())),
+            flags=self._flags(child, pointer, required),
             is_base64=child.get("contentEncoding") == "base64" and required,
             doc="" if place.endswith("/other") else self.ledger.doc("fields", origin, needed=False),
             **how,
         )
+
+    def _flags(self, child: Node, pointer: str, required: bool) -> tuple[str, ...]:
+        """The decoding flags of a member, each of which must have something to fall back to."""
+        flags: tuple[str, ...] = tuple(child.get("flags", ()))
+        kind = resolved(child, self.defs).get("type")
+        if (kind != "array" and "skip" in flags) or (kind not in ("array", "object") and "null" in flags):
+            raise UnknownIdiomError(pointer, f"flags {', '.join(flags)} of type {kind}", "an array")
+        if kind != "array" and "error" in flags and required:
+            raise UnknownIdiomError(
+                pointer, "a required member with a default on error", "an optional one, or an array"
+            )
+        return flags
 
     def _absence(self, place: str, wire: str, child: Node, origin: str, pointer: str) -> dict[str, Any]:
         """What stands for an optional member that is not there, and whether that is told apart from null."""
@@ -218,6 +233,8 @@ class _Types:
     def _default(self, child: Node, pointer: str) -> str:
         """A default that the schema gives, as Python text (H27)."""
         value: Any = child["default"]
+        if not takes(child, value, self.defs):
+            raise UnknownIdiomError(pointer, f"default {value!r}", "a value that the type takes")
         if isinstance(value, dict) and "properties" in self.defs.get(child.get("$ref", ""), {}):
             name = self.names.reference(child["$ref"])
             members = self.defs[child["$ref"]]["properties"]
@@ -245,13 +262,12 @@ class _Types:
         if "$ref" in node:
             return _ref(self.names.reference(node["$ref"]))
         if "scalars" in node:
-            if pointer.count("/") > 2 and any(key in child for child in node["scalars"] for key in BOUNDS):
+            if any(key in child for child in node["scalars"] for key in (*BOUNDS, "minItems")):
                 raise UnknownIdiomError(pointer, "a range in a union of scalars", "such a union as a definition")
-            plain = [{key: value for key, value in child.items() if key not in BOUNDS} for child in node["scalars"]]
-            return {"anyOf": [self._hint(child, pointer) for child in plain]}
+            return {"anyOf": [self._hint(child, pointer) for child in node["scalars"]]}
         if "enum" in node:
             if node["open"]:
-                return self._open_enum(node, wire)
+                return self._open_enum(node, pointer, wire)
             return {"type": node["type"], "enum": node["enum"]}
         kind = node.get("type")
         held: Node = node.get("items") or node.get("additionalProperties") or {}
@@ -259,36 +275,46 @@ class _Types:
             raise UnknownIdiomError(pointer, "a range of what an array or a map holds", "a definition that has it")
         if kind == "array":
             bounds = {"minItems": node["minItems"]} if "minItems" in node else {}
-            return {"type": "array", "items": self._hint(node["items"], pointer), **bounds}
+            return {"type": "array", "items": self._hint(node["items"], pointer, wire), **bounds}
         if kind == "object":
-            return {"type": "object", "additionalProperties": self._hint(node["additionalProperties"], pointer)}
+            return {"type": "object", "additionalProperties": self._hint(node["additionalProperties"], pointer, wire)}
         return {key: node[key] for key in ("type", *BOUNDS) if key in node}
 
-    def _open_enum(self, node: Node, wire: str) -> Node:
-        """An open set of strings that stands in a member gets a name of its own (StopReason)."""
-        name = self._open_name(node, wire)
+    def _open_enum(self, node: Node, pointer: str, wire: str) -> Node:
+        """An open set of strings that stands in a member, or in what it holds, gets a name of its own (StopReason)."""
+        name = self._open_name(pointer, node, wire)
         if all(alias.name != name for alias in self.model.aliases):
-            self.model.aliases.append(self._enum(name, node, self.ledger.doc("definitions", name, needed=False), ""))
-            self.model.names[node.get("at", "")] = name
+            doc = self.ledger.doc("definitions", name, needed=False)
+            self.model.aliases.append(self._enum(name, node, pointer, doc, ""))
+            self.model.names[pointer] = name
         return _ref(name)
 
-    def _open_name(self, node: Node, wire: str) -> str:
-        """The member's name, with its definition's before it where that alone would mean two things."""
+    def _open_name(self, pointer: str, node: Node, wire: str) -> str:
+        """The member's name, with its definition's before it where that alone is taken or would mean two things."""
+        if not wire:
+            raise UnknownIdiomError(pointer, "an open set of constants in a type", "such a set as a definition")
         sets = {
-            tuple(child["enum"])
+            tuple(enum["enum"])
             for definition in self.defs.values()
             for key, child in definition.get("properties", {}).items()
-            if key == wire and child.get("open")
+            for enum in (child, child.get("items", {}), child.get("additionalProperties", {}))
+            if key == wire and enum.get("open")
         }
-        alone = len(sets) == 1 and pascal(wire) not in self.names.body.values()
-        return pascal(wire) if alone else pascal(node.get("at", "").split("/")[2]) + pascal(wire)
+        name, others = pascal(wire), self.names.places().values()
+        if len(sets) > 1 or is_taken(name) or name in others:
+            name = pascal(pointer.split("/")[2]) + name
+        if is_taken(name) or name in others or self.values_of.setdefault(name, node["enum"]) != node["enum"]:
+            raise UnknownIdiomError(pointer, f"a set that would be called {name}", "a name that means nothing else")
+        return name
 
-    def _enum(self, name: str, node: Node, doc: str, facts: str) -> Alias:
+    def _enum(self, name: str, node: Node, pointer: str, doc: str, facts: str) -> Alias:
         values, base = node["enum"], PYTHON[node["type"]]
         if not node["open"]:
             return Alias(name, {"type": node["type"], "enum": values}, doc=(doc, facts))
-        titled = {node["titles"].get(str(value)): value for value in values if node["type"] == "integer"}
-        self.model.codes |= {number_name(title): value for title, value in titled.items() if title}
+        for value in values if node["type"] == "integer" else ():
+            title = node["titles"].get(str(value))
+            if title and self.model.codes.setdefault(number_name(title), value) != value:
+                raise UnknownIdiomError(pointer, f"two numbers called {title!r}", "a title for each")
         hint: Node = {key: node[key] for key in ("type", *BOUNDS) if key in node}
         note = "Open: unknown values pass and come back unchanged."
         typing = f"Literal[{', '.join(map(repr, values))}] | {base}"
@@ -298,15 +324,25 @@ class _Types:
         """A definition that is no class: a name for a scalar, an enum, alternatives, another definition, any JSON."""
         name, pointer = self.names.body[place], f"/$defs/{place}"
         doc, facts = self.ledger.doc("definitions", place), self.facts.line(place)
+        if "nullable" in node and ("enum" in node or "choice" in node):
+            raise UnknownIdiomError(pointer, "constants or alternatives that may be null", "null where they are used")
         if "enum" in node:
-            self.model.aliases.append(self._enum(name, node, doc, facts))
+            self.model.aliases.append(self._enum(name, node, pointer, doc, facts))
         elif "choice" in node:
             hints = tuple(self._hint(child, pointer) for child in node["choice"])
             self.model.choices[name] = hints
             typing = " | ".join(_typing(hint) for hint in hints)
             self.model.aliases.append(Alias(name, hints[0], typing, doc=(doc, facts), marked=True))
         else:
-            self.model.aliases.append(Alias(name, self._hint(node, pointer), doc=(doc, facts), bounded=_bounded(node)))
+            parts = [_without_bounds(child) for child in node.get("scalars", [])]
+            hint = self._hint({**node, "scalars": parts} if parts else node, pointer)
+            bounded = self._bounded(node, pointer) if parts != node.get("scalars", []) else ""
+            self.model.aliases.append(Alias(name, hint, doc=(doc, facts), bounded=bounded))
+
+    def _bounded(self, node: Node, pointer: str) -> str:
+        """A union of scalars of which some have bounds, as Python text."""
+        parts = [_text(self._hint(child, pointer)) for child in node["scalars"]]
+        return " | ".join([*parts, *(["None"] if node.get("nullable") else [])])
 
 
 def _add_methods(model: Model, bound: dict[str, tuple[str, str]], ledger: Ledger, names: Names, facts: Facts) -> None:
@@ -315,7 +351,14 @@ def _add_methods(model: Model, bound: dict[str, tuple[str, str]], ledger: Ledger
     for place, (method, side) in bound.items():
         kind = "notification" if place.endswith("Notification") else "request"
         for one in ("agent", "client") if side == "both" else (side,):
-            table.setdefault((method, one, kind), {})["result" if place.endswith("Response") else "params"] = place
+            part = "result" if place.endswith("Response") else "params"
+            other = table.setdefault((method, one, kind), {}).setdefault(part, place)
+            if other != place:
+                raise UnknownIdiomError(
+                    f"/$defs/{max(place, other)}",
+                    f"{method} ({one}, {kind}) as {min(place, other)} has it",
+                    f"{part} of each method once",
+                )
     for (method, side, kind), places in sorted(table.items()):
         if "params" not in places or (kind == "request") != ("result" in places):
             raise UnknownIdiomError(
@@ -365,17 +408,28 @@ def _typing(hint: Node) -> str:
     return f"Sequence[{_typing(hint['items'])}]"
 
 
-def _bounded(node: Node) -> str:
-    """A union of scalars of which some have bounds, as Python text; else nothing."""
-    parts: list[str] = []
-    for child in node.get("scalars", []):
-        bounds = ", ".join(f"{BOUNDS[key]}={child[key]}" for key in BOUNDS if key in child)
-        name = PYTHON.get(child.get("type"), "")
-        if child.get("type") == "array" and child["items"].get("type") in PYTHON:
-            name = f"Sequence[{PYTHON[child['items']['type']]}]"
-        if not name:
-            return ""
-        parts.append(f"Annotated[{name}, Meta({bounds})]" if bounds else name)
-    if not any("Meta" in part for part in parts):
-        return ""
-    return " | ".join([*parts, *(["None"] if node.get("nullable") else [])])
+def _without_bounds(node: Node) -> Node:
+    return {key: value for key, value in node.items() if key not in (*BOUNDS, "minItems")}
+
+
+def _text(hint: Node) -> str:
+    """A type of a union of scalars as Python text."""
+    if hint.get("type") == "null":
+        return "None"
+    if isinstance(hint.get("type"), list):
+        return " | ".join(_text({**hint, "type": kind}) for kind in hint["type"])
+    if "anyOf" in hint:
+        return " | ".join(map(_text, hint["anyOf"]))
+    if "enum" in hint:
+        return f"Literal[{', '.join(map(repr, hint['enum']))}]"
+    bounds = {**BOUNDS, "minItems": "min_length"}
+    meta = ", ".join(f"{bounds[key]}={hint[key]}" for key in bounds if key in hint)
+    if "$ref" in hint:
+        name = str(hint["$ref"]).removeprefix("#/$defs/")
+    elif hint.get("type") == "array":
+        name = f"Sequence[{_text(hint['items'])}]"
+    elif hint.get("type") == "object":
+        name = f"Mapping[str, {_text(hint['additionalProperties'])}]"
+    else:
+        name = PYTHON[hint["type"]] if hint else "Any"
+    return f"Annotated[{name}, Meta({meta})]" if meta else name

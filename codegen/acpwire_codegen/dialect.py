@@ -24,6 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from math import isfinite
 from typing import Any, cast
 
 Node = dict[str, Any]
@@ -127,9 +129,64 @@ def refs(node: Node) -> Iterator[str]:
     for key in ("items", "additionalProperties"):
         if isinstance(node.get(key), dict):
             yield from refs(node[key])
-    for key in ("scalars", "choice"):
+    for key in ("anyOf", "oneOf", "scalars", "choice"):
         for child in node.get(key, []):
             yield from refs(child)
+
+
+def resolved(node: Node, defs: dict[str, Node]) -> Node:
+    """What a type refers to in the end; `check_cycles` promises that there is an end."""
+    while "$ref" in node:
+        node = defs[node["$ref"]]
+    return node
+
+
+def check_cycles(schema: Schema) -> None:
+    """Raise `UnknownIdiomError` where a type is made of itself with no object between, which no alias can say."""
+    try:
+        TopologicalSorter({name: list(refs(node)) for name, node in schema.defs.items()}).prepare()
+    except CycleError as error:
+        cycle: list[str] = error.args[1]
+        raise UnknownIdiomError(
+            f"/$defs/{min(cycle)}", f"a type made of itself: {' of '.join(cycle)}", "an object with members in between"
+        ) from None
+
+
+def is_constant(value: Any, kind: str | None) -> bool:
+    """Whether a JSON value is of a scalar type; a whole number written as 1.0 is no integer, for it is none here."""
+    if kind == "number":
+        return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    return type(value) is {"string": str, "integer": int, "boolean": bool}.get(kind or "")
+
+
+def takes(node: Node, value: Any, defs: dict[str, Node]) -> bool:
+    """Whether a type lists a JSON value, or takes it where it lists none; a union of objects takes any object."""
+    if value is None and (node.get("nullable") or resolved(node, defs).get("nullable")):
+        return True
+    node = resolved(node, defs)
+    kind = node.get("type")
+    inner: list[Node] = [*node.get("scalars", []), *node.get("choice", [])]
+    if inner:
+        return any(takes(child, value, defs) for child in inner)
+    if kind == "array":
+        items = cast("list[Any]", value)
+        return isinstance(value, list) and all(takes(node["items"], child, defs) for child in items)
+    if kind == "object" or "properties" in node or "variants" in node:
+        if not isinstance(value, dict):
+            return False
+        members: Node = node.get("properties", {})
+        held: Node = node.get("additionalProperties", {})
+        given = cast("Node", value)
+        return set(node.get("required", [])) <= given.keys() and all(
+            takes(members.get(key, held), child, defs) for key, child in given.items()
+        )
+    return kind is None or (
+        is_constant(value, kind)
+        and value in node.get("enum", [value])
+        and ("minimum" not in node or value >= node["minimum"])
+        and ("maximum" not in node or value <= node["maximum"])
+        and ("minLength" not in node or len(cast("str", value)) >= node["minLength"])
+    )
 
 
 # --- the grammar, checked ---------------------------------------------------------------------------------------------
@@ -170,6 +227,8 @@ def _check_type(pointer: str, node: Node, known: set[str]) -> None:
         "enum" in node and node["enum"] != list(dict.fromkeys(node["enum"]))
     ):
         raise UnknownIdiomError(pointer, f"type {kind!r}", "a scalar, an array, a map, or each constant once")
+    if "$ref" in node and set(node) & (_BOUNDS | _ENUM | {"items", "additionalProperties", "scalars", "choice"}):
+        raise UnknownIdiomError(pointer, f"a $ref with {sorted(set(node) - {'$ref'})}", "a $ref that narrows nothing")
     for key in ("items", "additionalProperties"):
         if key in node:
             _check_type(f"{pointer}/{key}", node[key], _TYPE)

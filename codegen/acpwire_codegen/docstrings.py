@@ -13,7 +13,7 @@ WIDTH = 110
 
 def docstring(lines: Sequence[str], indent: int = 4) -> list[str]:
     """The lines of a docstring, wrapped; none where there is nothing to say."""
-    said = [_escaped(line) for line in lines if line]
+    said = [escaped(line) for line in lines if line]
     if not said:
         return []
     width = WIDTH - indent
@@ -27,7 +27,7 @@ def docstring(lines: Sequence[str], indent: int = 4) -> list[str]:
     return [*out, '"""']
 
 
-def _escaped(line: str) -> str:
+def escaped(line: str) -> str:
     """A line as it must be written inside a docstring."""
     line = line.replace("\\", "\\\\").replace('"' * 3, '\\"' * 3)
     return line[:-1] + '\\"' if line.endswith('"') else line

@@ -6,6 +6,7 @@ Owns: those sentences, and what counts as draft only. Does not know: our own doc
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from .dialect import Node, Schema, alternatives, refs
 from .load import Prose, Source
@@ -85,11 +86,22 @@ class Facts:
                 return "UNSTABLE" in self._prose(f"{union}/{'anyOf' if 'anyOf' in node else 'oneOf'}/{index}").markers
         return False
 
+    def _unstable_constants(self, place: str, node: Node) -> Iterator[Any]:
+        for index, child in enumerate(alternatives(node)):
+            prose = self._prose(f"{place}/{'anyOf' if 'anyOf' in node else 'oneOf'}/{index}")
+            if "const" in child and "UNSTABLE" in prose.markers:
+                yield child["const"]
+
     def unstable(self) -> Iterator[str]:
-        """Classes, `Class.attribute`, and `Class.attribute=value` of a tag, that only the draft has."""
+        """Classes, `Class.attribute`, and `=value` of a tag or of a set of constants, that only the draft has."""
         for place, name in self._names.body.items():
             if self.is_unstable(place):
                 yield name
+            node: Node = self._source.document["$defs"].get(place, {})
+            yield from (f"{name}={value}" for value in self._unstable_constants(place, node))
+            for wire, child in node.get("properties", {}).items():
+                values = self._unstable_constants(f"{place}/properties/{wire}", child)
+                yield from (f"{name}.{snake(wire)}={value}" for value in values)
         for branch, name in self._names.variant.items():
             if self.is_unstable(self._schema.defs[branch[0]]["variants"][branch[1]], branch):
                 yield name

@@ -116,9 +116,10 @@ def parse(name: str, data: bytes) -> dict[str, Any]:
         raise SchemaError(f"{name} is nested too deep to be a schema") from error
     except ValueError as error:
         raise SchemaError(f"{name} is no JSON: {error}") from error
-    if not isinstance(document, dict) or not isinstance(cast("dict[str, Any]", document).get("$defs"), dict):
-        raise SchemaError(f"{name} is no ACP schema: a JSON object with `$defs` is expected")
-    return cast("dict[str, Any]", document)
+    schema = cast("dict[str, Any]", document) if isinstance(document, dict) else {}
+    if not isinstance(schema.get("$defs"), dict) or not schema["$defs"]:
+        raise SchemaError(f"{name} is no ACP schema: a JSON object with definitions in `$defs` is expected")
+    return schema
 
 
 def serialise(document: Mapping[str, Any]) -> bytes:

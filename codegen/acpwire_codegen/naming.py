@@ -12,12 +12,34 @@ import re
 from .dialect import Schema, UnknownIdiomError, refs
 from .ledger import Ledger
 
-RESERVED = {
+_TYPES_USES = {
     *("Annotated", "Any", "ClassVar", "Literal", "Mapping", "Sequence", "TYPE_CHECKING", "TypeAlias"),
     *("Meta", "Model", "UNSET", "UnsetType", "convert", "field"),
     *("OpenObject", "UnknownVariant", "WireStruct", "decode_base64", "exactly_one", "first_of", "required_with"),
 }
-"""What types.py imports, and how its printer calls the document; such a definition needs a name in overrides.toml."""
+"""What types.py imports, and how its printer calls the document."""
+
+EXPORTED = (
+    *("ErrorObject", "ErrorResponse", "Malformed", "Method", "Notification", "Request", "Response"),
+    *("Caller", "DecodeError", "EncodeError", "UNSET", "UnknownVariant", "UnsetType", "Violation"),
+    *("AgentCalls", "AgentHandler", "ClientCalls", "ClientHandler", "FromAgent", "FromClient"),
+    *("METHODS", "META_RULES", "PATCHES", "SCHEMA_VERSION", "UNSTABLE"),
+    *("decode", "decode_from_agent", "decode_from_client", "encode", "validate"),
+)
+"""What every package exports, whatever its schema."""
+
+RESERVED = {
+    *_TYPES_USES,
+    *EXPORTED,
+    *("Callable", "DECODING", "Final", "Raw", "encode_value", "line_decoder"),
+    *("methods", "roles", "types", "unions"),
+}
+"""What generated modules use or are called; such a definition needs a name in overrides.toml."""
+
+
+def is_taken(name: str) -> bool:
+    """Whether a generated package cannot call anything by this name."""
+    return not name.isidentifier() or keyword.iskeyword(name) or name in RESERVED or name in dir(builtins)
 
 
 def snake(name: str) -> str:
@@ -39,12 +61,16 @@ def _words(name: str) -> list[str]:
 
 def check_attributes(pointer: str, attrs: list[str], is_dict: bool = False) -> None:
     """Refuse names that a class cannot have, or that would hide a type its annotations use, or a dict's methods."""
-    hidden = {"str", "int", "float", "bool"} | RESERVED | {"tag", "never"}
+    hidden = {"str", "int", "float", "bool"} | _TYPES_USES | {"tag", "never"}
     if is_dict:
         hidden |= {*dir(dict), "fields", "put", "with_members"}
     bad = {attr for attr in attrs if attrs.count(attr) > 1 or attr in hidden or not attr.isidentifier()}
     if bad:
-        raise UnknownIdiomError(pointer, f"members called {sorted(bad)}", "names that a class can have, each once")
+        raise UnknownIdiomError(
+            pointer,
+            f"members whose attributes would be {sorted(bad)}",
+            "attributes that a class can have, each once, and that hide nothing which it uses",
+        )
 
 
 class Names:
@@ -74,12 +100,21 @@ class Names:
             else:
                 self.body[place] = self._given(place, _automatic(place))
                 self.variant |= dict.fromkeys(branches, self.body[place])
-        names = [*self.body.values(), *set(self.variant.values()) - set(self.body.values())]
-        taken = RESERVED | set(dir(builtins))
-        clash = {name for name in names if names.count(name) > 1 or name in taken or not name.isidentifier()}
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse a name that is taken, or that two places have."""
+        owners: dict[str, list[str]] = {}
+        for place, name in self.places().items():
+            if place in self.body or name not in self.body.values():
+                owners.setdefault(name, []).append(place)
+        clash = {name: places for name, places in owners.items() if len(places) > 1 or is_taken(name)}
         if clash:
+            told = ", ".join(f"{name!r} for {' and '.join(places)}" for name, places in sorted(clash.items()))
             raise UnknownIdiomError(
-                "/$defs", f"names that collide: {sorted(clash)}", "others, in overrides.toml [names]"
+                f"/$defs/{next(iter(clash.values()))[0]}" if len(clash) == 1 else "/$defs",
+                f"names that are taken: {told}",
+                "others, in overrides.toml [names], under the place that each is for",
             )
 
     def _split(self, place: str, branches: list[tuple[str, str]]) -> None:
@@ -130,6 +165,7 @@ def number_name(title: str) -> str:
 def constant(method: str, side: str, kind: str, others: set[tuple[str, str]]) -> str:
     """`session/prompt` -> `SESSION_PROMPT`; one name on two sides or of two kinds says which (H29)."""
     name = re.sub(r"\W+", "_", method).strip("_").upper()
+    name = name if name.isidentifier() else f"METHOD_{name}"
     if len(others) == 1:
         return name
     sides, kinds = {other for other, _ in others}, {how for _, how in others}

@@ -12,7 +12,20 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from .dialect import SCALARS, Node, Schema, UnknownIdiomError, alternatives, check, check_shape, everywhere, walk
+from .dialect import (
+    SCALARS,
+    Node,
+    Schema,
+    UnknownIdiomError,
+    alternatives,
+    check,
+    check_cycles,
+    check_shape,
+    everywhere,
+    is_constant,
+    resolved,
+    walk,
+)
 
 FLAGS = {
     "x-deserialize-default-on-error": "error",
@@ -38,6 +51,8 @@ def normalise(document: Node) -> Schema:
             child["at"] = f"{pointer}/properties/{name}"  # where upstream says it, wherever the member ends up
     for step in PASSES:
         step(schema)
+    if not schema.defs:
+        raise UnknownIdiomError("/$defs", "no definitions", "what is to be generated")
     for name, definition in schema.defs.items():
         check(f"/$defs/{name}", definition)
     return schema
@@ -83,6 +98,7 @@ def unwrap_refs(schema: Schema) -> None:
             node["$ref"] = node["$ref"].removeprefix("#/$defs/")
             if node["$ref"] not in schema.defs:
                 raise UnknownIdiomError(pointer, f"a reference to {node['$ref']}", "a definition of this schema")
+    check_cycles(schema)
 
 
 def fold_nulls(schema: Schema) -> None:
@@ -127,12 +143,13 @@ def read_enums(schema: Schema) -> None:
         listed = any("const" in branch or "enum" in branch for branch in branches) or "enum" in node
         if not listed or "open" in node:
             continue
-        kind = node.get("type") or branches[0].get("type")
-        values: list[Any] = list(node.get("enum", []))
+        kind = node.get("type") or next((branch.get("type") for branch in branches), None)
+        values: list[Any] = [value for value in node.get("enum", []) if value is not None or "nullable" not in node]
         titles: dict[str, str] = {}
         is_open = False
         for branch in branches:
-            if branch.get("type") != kind or is_open:
+            known = {"type", "title", "format", "const", "enum", "open", "titles"}
+            if branch.get("type") != kind or is_open or set(branch) - known or branch.get("open"):
                 raise UnknownIdiomError(pointer, f"a branch {branch}", f"constants of type {kind}, an open branch last")
             if "const" in branch or "enum" in branch:
                 for value in branch.get("enum", [branch.get("const")]):
@@ -142,7 +159,11 @@ def read_enums(schema: Schema) -> None:
                 is_open = True
         if kind not in ("string", "integer"):
             raise UnknownIdiomError(pointer, f"constants of type {kind}", "strings or integers")
-        fmt = next((branch["format"] for branch in branches if "format" in branch), None)
+        if not values or not all(is_constant(value, kind) for value in values):
+            raise UnknownIdiomError(pointer, f"constants {values}", f"one or more, each of type {kind}")
+        fmt, *others = {branch["format"] for branch in branches if "format" in branch} or {None}
+        if others:
+            raise UnknownIdiomError(pointer, "constants of several formats", "one format for all")
         for key in ("anyOf", "oneOf"):
             node.pop(key, None)
         node.update(type=kind, enum=values, open=is_open, titles=titles)
@@ -217,6 +238,8 @@ def _tagged(schema: Schema, name: str, node: Node, tag: str) -> Node:
             union["rest"].append(_payload(schema, f"{name}/{title}", branch, own, wants, shared, required, here))
         elif "const" in marker:
             value = marker["const"]
+            if not isinstance(value, str):
+                raise UnknownIdiomError(here, f"tag {value!r}", "a string as a tag")
             if value in union["variants"] or tag not in branch.get("required", []):
                 raise UnknownIdiomError(here, f"tag {value!r} twice or optional", "every tag once, and required")
             union["variants"][value] = _payload(schema, f"{name}/{value}", branch, own, wants, shared, required, here)
@@ -276,6 +299,10 @@ def _payload(  # the parts of one branch, which its caller has already told apar
             pointer, f"a branch with {sorted(extra) or 'members beside a $ref'}", "a $ref, or members"
         )
     if target is None:
+        if key in schema.defs or key.endswith("/other"):  # "other" is what stands for every unknown tag
+            raise UnknownIdiomError(
+                pointer, f"a second or reserved {key!r}", "a name for each branch, or members in a definition"
+            )
         schema.defs[key] = {"properties": {**own, **shared}, "required": [*wants, *required]}
         return key
     if shared:
@@ -398,20 +425,39 @@ def read_choices(schema: Schema) -> None:
             raise UnknownIdiomError(pointer, "anyOf and oneOf", "one of them")
         for key in ("anyOf", "oneOf"):
             node.pop(key, None)
-        kinds = [schema.defs[b["$ref"]] if "$ref" in b else b for b in branches]
-        shapes = ["object" if "properties" in k or "variants" in k else k.get("type", "any") for k in kinds]
+        shapes = [shape for branch in branches for shape in _shapes(branch, schema.defs)]
         if "any" in shapes:
             continue  # a union with any JSON in it selects nothing
+        for branch in branches:
+            if branch.pop("nullable", False):
+                node["nullable"] = True
         if len(branches) == 1:
             node.update(branches[0])
-        elif all(shape in SCALARS for shape in shapes) or (
-            shapes.count("array") == 1 and all(shape in (*SCALARS, "array") for shape in shapes)
-        ):
-            node["scalars"] = branches
+        elif _told_by_kind(shapes):
+            node["scalars"] = [one for branch in branches for one in branch.get("scalars", [branch])]
         elif set(shapes) in ({"array"}, {"object"}):
             node["choice"] = branches
         else:
             raise UnknownIdiomError(pointer, f"alternatives of {shapes}", "scalars, arrays or objects, or any JSON")
+
+
+def _shapes(node: Node, defs: dict[str, Node]) -> list[str]:
+    """The kinds of JSON that a branch takes, whether or not what it refers to has been read."""
+    node = resolved(node, defs)
+    if "properties" in node or "variants" in node:
+        return ["object"]
+    branches = alternatives(node) or node.get("scalars") or node.get("choice")
+    if not branches:
+        return [node.get("type", "other" if set(node) - {"title", "nullable"} else "any")]
+    shapes = [shape for branch in branches for shape in _shapes(branch, defs)]
+    if "any" in shapes:
+        return ["any"]
+    return shapes if len(branches) == 1 or _told_by_kind(shapes) else ["other"]
+
+
+def _told_by_kind(shapes: list[str]) -> bool:
+    """Whether alternatives are scalars, and one array at most."""
+    return shapes != ["array"] and shapes.count("array") < 2 and set(shapes) <= {*SCALARS, "array"}
 
 
 def keep_extras(schema: Schema) -> None:
@@ -421,6 +467,10 @@ def keep_extras(schema: Schema) -> None:
         if "properties" in node:
             if node.pop("additionalProperties", False) is True:
                 node["extra"] = True
+                for name, child in node["properties"].items():
+                    if child.get("flags"):
+                        found = f"a member with the flags {', '.join(child['flags'])}, beside others that are kept"
+                        raise UnknownIdiomError(f"{pointer}/properties/{name}", found, "a member without flags")
             elif extra:
                 raise UnknownIdiomError(pointer, f"members, and others of {extra}", "any others, or none")
         elif extra is False:

@@ -22,12 +22,12 @@ from . import load
 from .load import SchemaError, Source
 
 NPM_FILE = "schema/v2/schema.unstable.json"
-_NPM_SPEC = re.compile(r"npm:(?P<package>(?:@\w[\w.-]*/)?\w[\w.-]*)@(?P<version>\w[\w.+-]*)")
+NPM_SPEC = re.compile(r"npm:(?P<package>(?:@\w[\w.-]*/)?\w[\w.-]*)@(?P<version>\w[\w.+-]*)")
 
 
 def fetch_npm(spec: str) -> tuple[str, bytes, dict[str, str]]:
     """`npm:PACKAGE@VERSION` -> the version, the bytes of its draft schema, and where they came from."""
-    match = _NPM_SPEC.fullmatch(spec)
+    match = NPM_SPEC.fullmatch(spec)
     if match is None:
         raise SchemaError(f"{spec!r} is no source: expected npm:PACKAGE@VERSION, or --file PATH --source TEXT")
     npm = shutil.which("npm")

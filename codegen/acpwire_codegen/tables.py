@@ -5,11 +5,14 @@ Owns: the tables beside the types, and the names that a package exports. Does no
 
 from __future__ import annotations
 
+import json
+import keyword
 from collections.abc import Mapping
 from typing import Any
 
-from .docstrings import docstring, indented
+from .docstrings import docstring, escaped, indented
 from .model import Method, Model, SendingRule
+from .naming import EXPORTED, is_taken
 
 
 class RenderError(Exception):
@@ -23,7 +26,8 @@ def context(model: Model) -> dict[str, Any]:
     return {
         "model": model,
         "public": _public(model),
-        "exported": _exported(model),
+        "exported": sorted([*_public(model), *EXPORTED, *(m.constant for m in model.methods), *model.codes]),
+        "version": escaped(model.version),
         "flags": _flags(model),
         "patches": _patches(model),
         "floats": _floats(model),
@@ -34,34 +38,25 @@ def context(model: Model) -> dict[str, Any]:
     }
 
 
-_WIRE_NAMES = (
-    *("ErrorObject", "ErrorResponse", "Malformed", "Method", "Notification", "Request", "Response"),
-    *("Caller", "DecodeError", "EncodeError", "UNSET", "UnknownVariant", "UnsetType"),
-)
-_OWN_NAMES = (
-    *("AgentCalls", "AgentHandler", "ClientCalls", "ClientHandler", "FromAgent", "FromClient"),
-    *("METHODS", "META_RULES", "PATCHES"),
-    *(
-        "SCHEMA_VERSION",
-        "UNSTABLE",
-        "Violation",
-        "decode",
-        "decode_from_agent",
-        "decode_from_client",
-        "encode",
-        "validate",
-    ),
-)
+def check_names(model: Model) -> None:
+    """Raise `RenderError` unless every name that the package gives is free, and means one thing."""
+    places = {name: place for place, name in model.names.items()}
+    meanings: dict[str, list[str]] = {}
+    for name in [*(struct.name for struct in model.structs), *(alias.name for alias in model.aliases)]:
+        meanings.setdefault(name, []).append(places.get(name, "what a union needs"))
+    for method in model.methods:
+        meanings.setdefault(method.constant, []).append(f"the method {method.name}")
+    for name, value in model.codes.items():
+        meanings.setdefault(name, []).append(f"the code {value}")
+    wrong = {name: what for name, what in meanings.items() if len(what) > 1 or is_taken(name)}
+    if wrong:
+        lines = [f"{name} is taken and would be the name of {' and of '.join(what)}" for name, what in wrong.items()]
+        raise RenderError("\n".join([*lines, "a definition can be given another in overrides.toml [names]"]))
 
 
-def _exported(model: Model) -> list[str]:
-    """`__all__`, and the promise that no name means two things."""
-    constants = [method.constant for method in model.methods]
-    names = [*_public(model), *_WIRE_NAMES, *_OWN_NAMES, *constants, *model.codes]
-    twice = {name for name in names if names.count(name) > 1}
-    if twice:
-        raise RenderError(f"names that mean two things: {sorted(twice)}; give others in overrides.toml [names]")
-    return sorted(names)
+def quoted(text: str) -> str:
+    """A string as Python text in double quotes."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _public(model: Model) -> list[str]:
@@ -148,8 +143,9 @@ def runtime(hint: Mapping[str, Any]) -> str:
 
 
 def call_name(method: Method) -> str:
-    """What a method is called as a Python method."""
-    return method.constant.lower()
+    """What a method is called as a Python method; `t` would hide the types from the annotations."""
+    name = method.constant.lower()
+    return name + "_" if keyword.iskeyword(name) or name == "t" else name
 
 
 def method_doc(method: Method, indent: int = 0) -> str:

@@ -17,8 +17,11 @@ from datamodel_code_generator import InputFileType, LiteralType, PythonVersion, 
 from datamodel_code_generator.enums import DataModelType
 from datamodel_code_generator.format import Formatter
 
-from .docstrings import WIDTH, docstring, indented
+from acpwire.wire.values import wire_name
+
+from .docstrings import WIDTH, docstring, escaped, indented
 from .model import Alias, Member, Model, Struct
+from .tables import RenderError, quoted
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -63,31 +66,34 @@ def print_types(model: Model, header: str) -> str:
         printed += "OpenObject ClassVar["
     if any(alias.typing and alias.marked for alias in model.aliases):
         printed += "Annotated["
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        text = generate(
-            {"$defs": definitions},
-            input_file_type=InputFileType.JsonSchema,
-            output_model_type=DataModelType.MsgspecStruct,
-            target_python_version=PythonVersion.PY_311,
-            base_class="acpwire.wire.values.WireStruct",
-            custom_template_dir=TEMPLATES / "types",
-            extra_template_data=extra,
-            enum_field_as_literal=LiteralType.All,
-            use_annotated=True,
-            use_union_operator=True,
-            use_generic_container_types=True,
-            use_type_alias=True,
-            skip_root_model=True,
-            allow_leading_underscore_class_name=True,
-            custom_class_name_generator=str,
-            disable_timestamp=True,
-            keep_model_order=True,
-            additional_imports=[place for word, place in _IMPORTS.items() if word in printed],
-            custom_file_header=header + _TYPES_HEAD.rstrip(),
-            builtin_format_line_length=WIDTH,
-            formatters=[Formatter.BUILTIN],
-        )
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            text = generate(
+                {"$defs": definitions},
+                input_file_type=InputFileType.JsonSchema,
+                output_model_type=DataModelType.MsgspecStruct,
+                target_python_version=PythonVersion.PY_311,
+                base_class="acpwire.wire.values.WireStruct",
+                custom_template_dir=TEMPLATES / "types",
+                extra_template_data=extra,
+                enum_field_as_literal=LiteralType.All,
+                use_annotated=True,
+                use_union_operator=True,
+                use_generic_container_types=True,
+                use_type_alias=True,
+                skip_root_model=True,
+                allow_leading_underscore_class_name=True,
+                custom_class_name_generator=str,
+                disable_timestamp=True,
+                keep_model_order=True,
+                additional_imports=[place for word, place in _IMPORTS.items() if word in printed],
+                custom_file_header=header + _TYPES_HEAD.rstrip(),
+                builtin_format_line_length=WIDTH,
+                formatters=[Formatter.BUILTIN],
+            )
+    except Exception as error:
+        raise RenderError(f"types.py cannot be printed: {type(error).__name__}: {error}") from error
     return str(text).rstrip() + "\n"
 
 
@@ -115,23 +121,39 @@ def _options(struct: Struct) -> dict[str, str]:
     """The class options; `frozen` and `kw_only` stand on every class for type checkers."""
     options = {"frozen": "True", "kw_only": "True"}
     if struct.tag:
-        options |= {"tag_field": json.dumps(struct.tag_field), "tag": json.dumps(struct.tag)}
+        options |= {"tag_field": quoted(struct.tag_field), "tag": quoted(struct.tag)}
     return options
 
 
 def _struct_data(struct: Struct) -> dict[str, Any]:
     return {
         "base": struct.base or "WireStruct",
-        "tag": json.dumps(struct.tag) if struct.tag else "",
+        "tag": quoted(struct.tag) if struct.tag else "",
         "doc": docstring(struct.doc),
         "members": {
-            member.attr: {"default": member.default, "doc": _member_doc(member), "wire": member.wire}
+            member.attr: {
+                "default": member.default,
+                "assigned": _assigned(member),
+                "doc": _member_doc(member),
+                "wire": escaped(member.wire),
+                "key": quoted(member.wire),
+            }
             for member in struct.members
         },
         "check": _check(struct),
         "base64": [member.attr for member in struct.members if member.is_base64],
         "keeps_unknown": struct.keeps_unknown,
     }
+
+
+def _assigned(member: Member) -> str:
+    """What a class assigns to an attribute: its default, and its JSON name where that is not the automatic one."""
+    if wire_name(member.attr) == member.wire:
+        return member.default
+    name = f"name={quoted(member.wire)}"
+    if member.default.startswith("field("):
+        return f"{member.default[:-1]}, {name})"
+    return f"field(default={member.default}, {name})" if member.default else f"field({name})"
 
 
 def _alias_data(alias: Alias) -> dict[str, Any]:

@@ -110,6 +110,16 @@ def test_one_branch_can_be_draft_only_where_its_body_is_stable() -> None:
     assert facts.line("Body") == "Stable."
 
 
+def test_a_constant_can_be_draft_only_where_its_set_is_stable() -> None:
+    values = [{"type": "string", "const": value} for value in ("old", "new")]
+    thing = {"type": "object", "properties": {"aMode": {"oneOf": values}, "kind": {"$ref": "#/$defs/Kind"}}}
+    document: Node = {"$defs": {"Kind": {"anyOf": [*values, {"type": "string"}]}, "Thing": thing}}
+    places = ("/$defs/Kind/anyOf/1", "/$defs/Thing/properties/aMode/oneOf/0")
+    prose = {place: load.Prose("0" * 64, ("UNSTABLE",)) for place in places}
+    source = load.Source(document, prose, "made up", "0" * 64, pinned=False)
+    assert set(_facts(source, load.Tables({}, {}, {})).unstable()) == {"Kind=new", "Thing.a_mode=old"}
+
+
 # --- wire name, direction, method -------------------------------------------------------------------------------------
 
 

@@ -46,6 +46,7 @@ def test_the_schema_directory_of_an_installed_package_is_inside_it(
         (b"[]", "`$defs`"),
         (b"{}", "`$defs`"),
         (b'{"$defs": []}', "`$defs`"),
+        (b'{"$defs": {}}', "`$defs`"),
         (b'{"definitions": {}}', "`$defs`"),
     ],
 )

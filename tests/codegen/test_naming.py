@@ -93,6 +93,14 @@ def test_making_an_attribute_of_an_attribute_changes_nothing(name: str) -> None:
         ("class", "class_"),
         ("None", "none"),
         ("oauth2Token", "oauth2_token"),
+        ("stop_reason", "stop_reason"),
+        ("userID", "user_id"),
+        ("mcpURL", "mcp_url"),
+        ("URI", "uri"),
+        ("x-y", "x_y"),
+        ("_private", "private"),
+        ("$ref", "ref"),
+        ("Fieldx", "fieldx"),
     ],
 )
 def test_attributes_are_the_snake_case_of_their_json_names(name: str, attr: str) -> None:
@@ -103,18 +111,6 @@ def test_attributes_are_the_snake_case_of_their_json_names(name: str, attr: str)
 def test_the_underscore_after_a_keyword_is_no_part_of_its_json_name(attr: str) -> None:
     assert wire_name(attr) == attr[:-1]
     assert snake(attr[:-1]) == attr
-
-
-@pytest.mark.parametrize("name", ["sessionID", "URL", "a-b", "$x", "meta", "with space", "Upper"])
-def test_a_member_whose_name_would_not_come_back_stops_the_build(name: str) -> None:
-    """No attribute may stand for another JSON name than the schema's."""
-    from acpwire_codegen.render import render  # noqa: PLC0415  # slow to import, and for this test alone
-    from acpwire_codegen.tables import RenderError  # noqa: PLC0415  # as above
-
-    document: Node = {"$defs": {"A": {"type": "object", "properties": {name: {"type": "string"}}}}}
-    source = load.Source(document, {}, "made up", "0" * 64, pinned=False)
-    with pytest.raises((UnknownIdiomError, RenderError), match="A"):
-        render(build(source, NO_TABLES), "made_up")
 
 
 @pytest.mark.parametrize("attrs", [["a", "a"], ["str"], ["int"], ["tag"], ["never"], ["1a"], ["a b"], [""], ["field"]])
@@ -196,11 +192,12 @@ def test_a_body_with_and_without_a_tag_splits_its_name_as_the_design_says() -> N
     assert names.reference("ToolCallUpdate") == "ToolCallFields"
 
 
-@pytest.mark.parametrize("name", [*sorted(RESERVED), "str", "list", "None", "type", "ValueError"])
-def test_a_definition_named_like_what_types_py_uses_is_refused(name: str) -> None:
+@pytest.mark.parametrize("name", [*sorted(RESERVED), "str", "list", "None", "type", "ValueError", "class"])
+def test_a_definition_named_like_what_a_package_uses_is_refused(name: str) -> None:
     source = load.Source({"$defs": {name: {"type": "string"}}}, {}, "made up", "0" * 64, pinned=False)
-    with pytest.raises(UnknownIdiomError, match=rf"collide: \['{name}'\].*overrides\.toml \[names\]"):
+    with pytest.raises(UnknownIdiomError, match=rf"taken: '{name}' for {name};.*overrides\.toml \[names\]") as caught:
         build(source, NO_TABLES)
+    assert caught.value.definition == name
 
 
 def test_a_given_name_makes_room_for_such_a_definition() -> None:
@@ -214,8 +211,17 @@ def test_a_given_name_makes_room_for_such_a_definition() -> None:
 def test_a_given_name_that_is_taken_is_refused() -> None:
     given_name = {"names": {"A": {"expected": "A", "name": "B", "reason": "made up"}}}
     source = load.Source({"$defs": {"A": {"type": "string"}, "B": {"type": "string"}}}, {}, "", "", pinned=False)
-    with pytest.raises(UnknownIdiomError, match=r"collide: \['B'\]"):
+    with pytest.raises(UnknownIdiomError, match=r"taken: 'B' for A and B"):
         build(source, load.Tables({}, given_name, {}))
+
+
+@pytest.mark.parametrize("wire", ["model", "literal", "any", "mapping", "warning", "method", "b"])
+def test_an_open_set_whose_members_name_is_taken_is_called_after_its_definition_too(wire: str) -> None:
+    values = [{"const": "low", "type": "string"}, {"const": "high", "type": "string"}, {"type": "string", "title": "x"}]
+    a = {"type": "object", "properties": {wire: {"anyOf": values}}}
+    document: Node = {"$defs": {"A": a, "B": {"type": "string"}}}
+    model = build(load.Source(document, {}, "", "", pinned=False), NO_TABLES)
+    assert [alias.name for alias in model.aliases] == [f"A{pascal(wire)}", "B"]
 
 
 # --- methods ----------------------------------------------------------------------------------------------------------
@@ -228,6 +234,8 @@ def test_a_given_name_that_is_taken_is_refused() -> None:
         ("$/cancel_request", {("protocol", "notification")}, "CANCEL_REQUEST"),
         ("mcp/message", {("agent", "request"), ("client", "request")}, "MCP_MESSAGE_AGENT"),
         ("proxy/successor", {("agent", "request"), ("agent", "notification")}, "PROXY_SUCCESSOR_REQUEST"),
+        ("import", {("agent", "request")}, "IMPORT"),
+        ("2fa/login", {("agent", "request")}, "METHOD_2FA_LOGIN"),
     ],
 )
 def test_one_name_on_two_sides_or_of_two_kinds_says_which(method: str, others: set[tuple[str, str]], name: str) -> None:

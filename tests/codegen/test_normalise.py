@@ -236,9 +236,9 @@ def test_a_rejected_value_is_refused_where_the_shape_says(
 # --- inputs that no pass knows ---------------------------------------------------------------------------------------
 
 
-def thing(**members: Any) -> dict[str, Any]:
+def thing(required: Iterable[str] = (), **members: Any) -> dict[str, Any]:
     """A schema of one definition with these members."""
-    return {"$defs": {"Thing": {"type": "object", "properties": members}}}
+    return {"$defs": {"Thing": {"type": "object", "properties": members, "required": [*required]}}}
 
 
 def branch(tag: Any, **more: Any) -> dict[str, Any]:
@@ -249,6 +249,41 @@ def branch(tag: Any, **more: Any) -> dict[str, Any]:
 OTHER = {"title": "other", "type": "object", "properties": {"type": {"type": "string"}}, "required": ["type"]}
 TEXT = {"type": "string"}
 TWO = {"type": "object", "properties": {"a": TEXT, "b": TEXT}, "required": ["a", "b"]}
+CODE = {"type": "integer"}
+NAMELESS = {"title": "x", **TWO}
+ON_ERROR, ON_NULL, SKIP = normalise.FLAGS
+
+
+def const(value: str) -> dict[str, Any]:
+    """One constant of a set."""
+    return {"type": "string", "const": value}
+
+
+UNFIT: list[tuple[dict[str, Any], Any]] = [
+    ({"type": "integer"}, "abc"),
+    ({"type": "integer"}, True),
+    ({"type": "integer"}, 1.5),
+    ({"type": "integer", "format": "uint16"}, -5),
+    ({"type": "integer", "format": "uint16"}, 65536),
+    ({"type": "boolean"}, "true"),
+    ({"type": "string", "minLength": 1}, ""),
+    ({"type": "number"}, float("nan")),
+    ({"type": "number"}, float("inf")),
+    ({"type": "string", "enum": ["a"]}, "b"),
+    ({"anyOf": [const("a"), TEXT]}, "b"),
+    ({"anyOf": [TEXT, {"type": "boolean"}]}, 5),
+    ({"type": "array", "items": TEXT}, {}),
+    ({"type": "object", "additionalProperties": TEXT}, []),
+    ({"$ref": "#/$defs/Two"}, []),
+    ({"$ref": "#/$defs/Two"}, {"a": "only"}),
+    ({"$ref": "#/$defs/Two"}, {"a": "one", "b": 2}),
+]
+"""Types, and defaults that they do not take."""
+
+
+def with_two(document: dict[str, Any]) -> dict[str, Any]:
+    """The schema, and a second object that it refers to."""
+    return {"$defs": {**document["$defs"], "Two": TWO}}
 
 
 def union(*branches: Any, key: str = "oneOf", **more: Any) -> dict[str, Any]:
@@ -270,6 +305,21 @@ UNKNOWN: list[tuple[str, dict[str, Any], str, str, str]] = [
         "/$defs/Thing",
         "5",
         "a method and a side",
+    ),
+    (
+        "keep_extras",
+        {
+            "$defs": {
+                "Thing": {
+                    "type": "object",
+                    "properties": {"a": {**TEXT, "x-deserialize-default-on-error": True}},
+                    "additionalProperties": True,
+                }
+            }
+        },
+        "/$defs/Thing/properties/a",
+        "a member with the flags error",
+        "a member without flags",
     ),
     ("bind_methods", {"$defs": {"Thing": {"x-method": "a"}}}, "/$defs/Thing", "None", "a method and a side"),
     ("bind_methods", {"$defs": {"Thing": {"x-method": "a", "x-side": "moon"}}}, "/$defs/Thing", "moon", "a side"),
@@ -451,6 +501,143 @@ UNKNOWN: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("dialect", {"$defs": {"Thing": {**TWO, "required": ["c"]}}}, "/$defs/Thing", "['c']", "members that are defined"),
     ("dialect", {"$defs": {"Thing": {**TWO, "minProperties": 1}}}, "/$defs/Thing", "minProperties", "properties"),
     ("dialect", {"$defs": {"Thing": {"if": {}, "then": {}}}}, "/$defs/Thing", "if", "a type of"),
+    (
+        "unwrap_refs",
+        {"$defs": {"Thing": {"$ref": "#/$defs/Thing"}}},
+        "/$defs/Thing",
+        "made of itself: Thing of Thing",
+        "an object with members",
+    ),
+    (
+        "unwrap_refs",
+        {"$defs": {"Thing": {"allOf": [{"$ref": "#/$defs/Too"}]}, "Too": {"$ref": "#/$defs/Thing"}}},
+        "/$defs/Thing",
+        "made of itself",
+        "in between",
+    ),
+    (
+        "unwrap_refs",
+        {"$defs": {"Thing": {"type": "array", "items": {"$ref": "#/$defs/Thing"}}}},
+        "/$defs/Thing",
+        "made of itself",
+        "in between",
+    ),
+    (
+        "unwrap_refs",
+        union(TEXT, {"type": "array", "items": {"$ref": "#/$defs/Thing"}}),
+        "/$defs/Thing",
+        "made of itself",
+        "in between",
+    ),
+    (
+        "unwrap_refs",
+        union(branch("a", allOf=[{"$ref": "#/$defs/Thing"}]), branch("b")),
+        "/$defs/Thing",
+        "made of itself",
+        "in between",
+    ),
+    ("tag_unions", union(branch(True), branch(False)), "/$defs/Thing/oneOf/0", "tag True", "a string"),
+    ("tag_unions", union(branch("a"), NAMELESS, NAMELESS), "/$defs/Thing/oneOf/2", "Thing/x", "a name for each branch"),
+    (
+        "tag_unions",
+        union(branch("a"), branch("other")),
+        "/$defs/Thing/oneOf/1",
+        "Thing/other",
+        "members in a definition",
+    ),
+    (
+        "tag_unions",
+        union(branch("a"), branch("other"), {**OTHER, "additionalProperties": True}),
+        "/$defs/Thing/oneOf/1",
+        "Thing/other",
+        "in a definition",
+    ),
+    (
+        "read_enums",
+        thing(a={"anyOf": [{"type": "string", "const": "a"}, {"type": "string", "minLength": 3}]}),
+        "/$defs/Thing/properties/a",
+        "minLength",
+        "open branch last",
+    ),
+    ("read_enums", thing(a={"enum": ["a"]}), "/$defs/Thing/properties/a", "type None", "strings or"),
+    ("read_enums", thing(a={"type": "string", "enum": [1]}), "/$defs/Thing/properties/a", "[1]", "each of type string"),
+    (
+        "read_enums",
+        thing(a={"type": "integer", "enum": [True]}),
+        "/$defs/Thing/properties/a",
+        "[True]",
+        "each of type integer",
+    ),
+    ("read_enums", thing(a={"type": "string", "enum": []}), "/$defs/Thing/properties/a", "[]", "one or more"),
+    (
+        "read_enums",
+        union({**CODE, "const": 1, "format": "int32"}, {**CODE, "format": "int64"}),
+        "/$defs/Thing",
+        "several formats",
+        "one format",
+    ),
+    ("read_choices", thing(a={"anyOf": [TEXT, {"minLength": 3}]}), "/$defs/Thing/properties/a", "other", "scalars"),
+    (
+        "dialect",
+        thing(a={"$ref": "#/$defs/Thing", "minLength": 3}),
+        "/$defs/Thing/properties/a",
+        "minLength",
+        "narrows nothing",
+    ),
+    (
+        "decide",
+        union({**CODE, "const": 1, "title": "No"}, {**CODE, "const": 2, "title": "No"}, CODE),
+        "/$defs/Thing",
+        "called 'No'",
+        "a title for each",
+    ),
+    (
+        "decide",
+        union({"type": "array", "items": TEXT}, {"type": "array", "items": CODE}, {"type": "null"}),
+        "/$defs/Thing",
+        "may be null",
+        "where they are used",
+    ),
+    (
+        "decide",
+        {"$defs": {"Thing": {"type": "array", "items": union(const("a"), TEXT)["$defs"]["Thing"]}}},
+        "/$defs/Thing",
+        "open set",
+        "as a definition",
+    ),
+    (
+        "decide",
+        {"$defs": {name: {**TWO, "x-method": "go", "x-side": "agent"} for name in ("GoRequest", "Thing")}},
+        "/$defs/Thing",
+        "go (agent, request)",
+        "each method once",
+    ),
+    (
+        "decide",
+        thing(a={**TEXT, ON_ERROR: True}, required=["a"]),
+        "/$defs/Thing/properties/a",
+        "required",
+        "an optional one",
+    ),
+    ("decide", thing(a={**TEXT, SKIP: True}), "/$defs/Thing/properties/a", "skip of type string", "an array"),
+    (
+        "decide",
+        thing(a={"type": "object", "additionalProperties": TEXT, SKIP: True}),
+        "/$defs/Thing/properties/a",
+        "skip of type object",
+        "an array",
+    ),
+    ("decide", thing(a={**TEXT, ON_NULL: True}), "/$defs/Thing/properties/a", "null of type string", "an array"),
+    *(
+        (
+            "decide",
+            with_two(thing(a={**node, "default": value})),
+            "/$defs/Thing/properties/a",
+            f"default {value!r}",
+            "takes",
+        )
+        for node, value in UNFIT
+    ),
 ]
 PASS_NAMES = [step.__name__ for step in normalise.PASSES if step.__module__ == normalise.__name__]
 
@@ -490,6 +677,12 @@ def test_an_unknown_idiom_is_named_and_nothing_is_written(
     assert {path.name: path.read_bytes() for path in out.iterdir()} == {
         "types.py": b"# types: generated by acpwire-codegen before"
     }
+
+
+def test_a_schema_of_envelopes_alone_gives_nothing_to_generate() -> None:
+    envelope = {"type": "object", "properties": {"method": TEXT, "params": {}}}
+    with pytest.raises(UnknownIdiomError, match="no definitions"):
+        normalise.normalise({"anyOf": [{"$ref": "#/$defs/Call"}], "$defs": {"Call": envelope}})
 
 
 def test_an_unknown_idiom_does_not_even_make_the_directory(tmp_path: Path) -> None:

@@ -94,11 +94,11 @@ def _content(directory: Path) -> dict[str, bytes]:
     return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-def _refused(schema: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], *said: str) -> str:
+def _refused(schema: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], *said: str, code: int = 1) -> str:
     """The one sentence with which a pin was refused, after which everything is as it was."""
     capsys.readouterr()
     before = _content(schema)
-    assert main(["pin", *arguments]) == 1
+    assert main(["pin", *arguments]) == code
     out, err = capsys.readouterr()
     assert _content(schema) == before
     assert not out
@@ -275,6 +275,14 @@ def test_broken_tables_are_refused_by_name(
     _refused(pinned, capsys, ["--file", str(_file(tmp_path)), "--source", "x"], name)
 
 
+def test_a_schema_without_definitions_is_refused(
+    pinned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _refused(
+        pinned, capsys, ["--file", str(_file(tmp_path, b'{"$defs": {}}', "empty.json")), "--source", "x"], "empty.json"
+    )
+
+
 def test_docs_in_upstreams_words_are_refused(pinned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     eight = " ".join(SENTENCE.split()[:8])
     (pinned / load.DOCS).write_text(f'[definitions]\nZebra = "In short: {eight.upper()}."\nApple = "A."\n', "utf-8")
@@ -448,19 +456,19 @@ def test_without_npm_the_way_out_is_said(
     _refused(pinned, capsys, ["npm:@made-up/acp@2.0.0"], "`npm`", "--file")
 
 
-@pytest.mark.parametrize("spec", ["@made-up/acp@2.0.0", "npm:@made-up/acp", "npm:", "pypi:acp@1", "npm:a b@1"])
+@pytest.mark.parametrize("spec", ["@made-up/acp@2.0.0", "npm:@made-up/acp", "npm:", "pypi:acp@1", "npm:a b@1", "foo@1"])
 def test_a_source_of_another_form_is_refused_before_npm_is_asked(
     pinned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], spec: str
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    _refused(pinned, capsys, [spec], spec, "npm:PACKAGE@VERSION")
+    _refused(pinned, capsys, [spec], spec, "npm:PACKAGE@VERSION", code=2)
 
 
 def test_a_source_cannot_smuggle_an_option_into_npm(
     pinned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    _refused(pinned, capsys, ["npm:--ignore-scripts@2.0.0"], "npm:PACKAGE@VERSION")
+    _refused(pinned, capsys, ["npm:--ignore-scripts@2.0.0"], "npm:PACKAGE@VERSION", code=2)
 
 
 # --- wrong use: exit code 2 -------------------------------------------------------------------------------------------

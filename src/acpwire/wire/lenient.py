@@ -32,7 +32,7 @@ Plan = Callable[[Buffer], Any]
 ERROR = 1
 """`x-deserialize-default-on-error`: a member that does not decode is as good as left out."""
 NULL = 2
-"""`x-deserialize-default-on-null`: null is an empty array."""
+"""`x-deserialize-default-on-null`: null is an empty array, or an empty map."""
 SKIP = 4
 """`x-deserialize-skip-invalid-items`: items that do not decode are left out."""
 ALTERNATIVE = 8
@@ -214,6 +214,8 @@ class Decoding:
         tp = _without_unset(field.type)
         plan: Plan | None = self._plan(tp) if self._union_of(tp) is not None else None
         strict = plan or self.strict(tp).decode
+        origin = typing.get_origin(tp)
+        empty: Any = dict if isinstance(origin, type) and issubclass(origin, Mapping) else list
 
         def look(raw: Buffer) -> Any:
             nonlocal plan
@@ -221,14 +223,14 @@ class Decoding:
                 return strict(raw)
             except (msgspec.ValidationError, DecodeError):
                 if flags & NULL and bytes(raw) == b"null":
-                    return []
+                    return empty()
             try:
                 if plan is None:
                     plan = self._build(tp, flags)
                 return plan(raw)
             except DecodeError:
                 if flags & ERROR:
-                    return [] if field.required else msgspec.UNSET
+                    return empty() if field.required else msgspec.UNSET
                 raise
 
         return field.name, look, field.required

@@ -15,7 +15,7 @@ import msgspec
 from . import surrogates
 from .errors import DecodeError
 from .lenient import Decoding, Tables
-from .values import CHECKS, UnknownVariant, WireStruct, wire_name
+from .values import CHECKS, UnknownVariant, WireStruct, json_name
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -83,9 +83,9 @@ class Validator:
                 for rule in self._rules.get(base, ()):
                     held = getattr(value, rule.attr)
                     if held is not None and held is not msgspec.UNSET:
-                        yield from self._apply(rule, value, held, f"{path}.{wire_name(rule.attr)}")
-            for attr in value.__struct_fields__:
-                yield from self._walk(getattr(value, attr), f"{path}.{wire_name(attr)}")
+                        yield from self._apply(rule, value, held, f"{path}.{json_name(value, rule.attr)}")
+            for attr, name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
+                yield from self._walk(getattr(value, attr), f"{path}.{name}")
         elif isinstance(value, list | tuple):
             for index, item in enumerate(cast("Iterable[Any]", value)):
                 yield from self._walk(item, f"{path}[{index}]")
@@ -148,25 +148,25 @@ def _unique(held: Any, attr: str, _: WireStruct) -> Found:
 def _among(held: Any, argument: str, owner: WireStruct) -> Found:
     attr, _, name = argument.partition(".")
     if held not in [item for _, item in _named(getattr(owner, attr), name)]:
-        yield "", f"{held!r} is none of the values of `{wire_name(attr)}`"
+        yield "", f"{held!r} is none of the values of `{json_name(owner, attr)}`"
 
 
 def _only_with(held: Any, argument: str, owner: WireStruct) -> Found:
     attr, _, wanted = argument.partition("=")
     if len(held) and getattr(owner, attr) != wanted:
-        yield "", f"may only be given when `{wire_name(attr)}` is {wanted!r}"
+        yield "", f"may only be given when `{json_name(owner, attr)}` is {wanted!r}"
 
 
 def _named(held: Any, attr: str) -> Iterator[tuple[str, Any]]:
     """The attribute of each item, groups of items looked into."""
     for at, item in _each(held):
         if hasattr(item, attr):
-            yield f"{at}.{wire_name(attr)}", getattr(item, attr)
+            yield f"{at}.{json_name(item, attr)}", getattr(item, attr)
         elif isinstance(item, WireStruct):
             for field in item.__struct_fields__:
                 if isinstance(getattr(item, field), list | tuple):
                     for below, value in _named(getattr(item, field), attr):
-                        yield f"{at}.{wire_name(field)}{below}", value
+                        yield f"{at}.{json_name(item, field)}{below}", value
 
 
 KINDS: Mapping[str, Callable[[Any, Any, WireStruct], Found]] = {

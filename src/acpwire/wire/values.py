@@ -22,11 +22,16 @@ Buffer = bytes | bytearray | memoryview | msgspec.Raw
 
 
 def wire_name(attr: str) -> str:
-    """The JSON name of an attribute: `session_id` -> `sessionId`, `meta` -> `_meta`."""
+    """The usual JSON name of an attribute: `session_id` -> `sessionId`, `meta` -> `_meta`."""
     if attr == "meta":
         return "_meta"
     head, *tail = attr.rstrip("_").split("_")
     return head + "".join(map(str.capitalize, tail))
+
+
+def json_name(value: msgspec.Struct, attr: str) -> str:
+    """The JSON name that a value's class gives an attribute, which a schema may have made any other than the usual."""
+    return value.__struct_encode_fields__[value.__struct_fields__.index(attr)]
 
 
 class WireStruct(
@@ -201,14 +206,14 @@ Alternatives = Mapping[str, Sequence[str]]
 def exactly_one(value: msgspec.Struct, alternatives: Alternatives) -> None:
     """Refuse a value unless exactly one alternative is there; null counts as there (EL-04, H21)."""
     if sum(getattr(value, attr) is not msgspec.UNSET for attr in alternatives) != 1:
-        raise ValueError(f"Object must have exactly one of {_listed(alternatives)}")
+        raise ValueError(f"Object must have exactly one of {_listed(value, alternatives)}")
     _keep_first(value, alternatives)
 
 
 def first_of(value: msgspec.Struct, alternatives: Alternatives) -> None:
     """Refuse a value that has no alternative; of several, the first counts and the others are not there (H22)."""
     if all(getattr(value, attr) is msgspec.UNSET for attr in alternatives):
-        raise ValueError(f"Object must have {_listed(alternatives)}")
+        raise ValueError(f"Object must have {_listed(value, alternatives)}")
     _keep_first(value, alternatives)
 
 
@@ -225,8 +230,8 @@ def required_with(value: msgspec.Struct, tag: str, needs: dict[str, tuple[str, .
     """Refuse a flat union whose tag requires members that are missing."""
     for attr in needs.get(getattr(value, tag), ()):
         if getattr(value, attr) in (None, msgspec.UNSET):
-            raise ValueError(f"Object missing required field `{wire_name(attr)}`")
+            raise ValueError(f"Object missing required field `{json_name(value, attr)}`")
 
 
-def _listed(attrs: Iterable[str]) -> str:
-    return " or ".join(f"`{wire_name(attr)}`" for attr in attrs)
+def _listed(value: msgspec.Struct, attrs: Iterable[str]) -> str:
+    return " or ".join(f"`{json_name(value, attr)}`" for attr in attrs)
