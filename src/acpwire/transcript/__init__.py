@@ -6,14 +6,25 @@
     for line in transcript.save(): ...     # the history, materialised, one update object a line
 
 Owns: the fold, its views, and the way back to updates. Does not know: connections, asyncio, files.
+
+    content      what grows: blocks, output
+    entities     messages, tool calls, terminals, ... with their defaults
+    snapshot     a transcript at one moment
+    history      a snapshot as the fewest updates that rebuild it
+    store        what a transcript holds, and finding, patching, telling, freezing
+    fold         what each update does
+    transcript   what one asks of it
+
+A module imports only from those above it.
 """
 
 from __future__ import annotations
 
 from .content import Blocks, Output
 from .entities import Compaction, Entity, Message, Plan, SessionMessage, Subagent, Terminal, ToolCall, Unknown
-from .fold import Change, Transcript
 from .snapshot import Snapshot, State, Usage
+from .store import Change
+from .transcript import Transcript
 
 __all__ = [
     "Blocks",

@@ -1,0 +1,114 @@
+"""What one asks of a transcript: its views, its observer, types of other drafts."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from acpwire import v2
+from acpwire.transcript import Change, Transcript
+from acpwire_codegen.__main__ import main as codegen
+from tests.transcript.test_fold import CORPUS, call, fold
+
+A, B, C, D = (v2.TextContent(text=letter) for letter in "ABCD")
+
+
+def test_the_text_is_the_answer_since_the_users_last_message() -> None:
+    transcript = fold(
+        [
+            v2.AgentMessageChunk(message_id="old", content=A),
+            v2.UserMessage(message_id="u", content=[B]),
+            v2.AgentThoughtChunk(message_id="t", content=B),
+            v2.AgentMessageChunk(message_id="new", content=C),
+            v2.AgentMessageChunk(message_id="newer", content=D),
+        ]
+    )
+    assert transcript.text == "C\n\nD"
+    assert transcript.last_message is transcript.messages["agent", "newer"]
+    assert Transcript().last_message is None
+
+
+def test_types_of_an_older_draft_fold_by_its_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # X6
+    document = json.loads((CORPUS / "schemas" / "1.6.1-v2.unstable.json").read_text("utf-8"))
+    document["$defs"]["CompactionUpdate"]["properties"]["_meta"]["description"] = "Null clears it."  # no word of keys
+    schema = tmp_path / "older.json"
+    schema.write_text(json.dumps(document), "utf-8")
+    assert codegen(["generate", "--schema", str(schema), "--out", str(tmp_path / "older"), "--package", "older"]) == 0
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    older: Any = importlib.import_module("older")
+    try:
+        transcript = Transcript(schema=older)
+        transcript.apply(older.CompactionUpdate(compaction_id="c", status="in_progress", meta={"a": 1}))
+        transcript.apply(older.CompactionUpdate(compaction_id="c", status="completed", meta={"b": 2}))
+        transcript.apply(older.AgentMessageChunk(message_id="m", content=older.TextContent(text="hi")))
+        assert transcript.compactions["c"].meta == {"b": 2}
+        assert transcript.text == "hi"
+        again = Transcript.load(transcript.save(), schema=older)
+        assert again.snapshot() == transcript.snapshot()
+    finally:
+        for name in [name for name in sys.modules if name.split(".")[0] == "older"]:
+            del sys.modules[name]
+
+
+def test_cancelling_marks_what_has_not_ended_until_the_agent_says_otherwise() -> None:  # CA-02, CA-08
+    transcript = fold([call("in_progress"), v2.ToolCallUpdate(tool_call_id="done", status="completed")])
+    before = transcript.snapshot()
+    transcript.cancel_unfinished()
+    calls = transcript.tool_calls
+    assert (calls["t"].display_status, calls["t"].status) == ("cancelled", "in_progress")
+    assert calls["done"].display_status == "completed"
+    assert transcript.snapshot() == before
+    transcript.apply(call(title="still here"))
+    assert calls["t"].display_status == "cancelled"
+    transcript.apply(call("completed"))
+    assert (calls["t"].display_status, calls["t"].provisional) == ("completed", False)
+
+
+@pytest.mark.parametrize("value", [A, "text", None, v2.Response(id=1, result=None)])
+def test_what_is_no_update_is_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match="is no session update"):
+        Transcript().apply(value)
+
+
+def test_an_observer_learns_what_to_draw_and_nothing_else() -> None:
+    changes: list[Change] = []
+    fold(
+        [
+            v2.AgentMessageChunk(message_id="m", content=A),
+            v2.AgentMessageChunk(message_id="m", content=B),
+            v2.AgentMessage(message_id="m", content=[C]),
+            v2.TerminalOutputChunk(terminal_id="t", data="b2s="),
+            v2.TerminalOutputChunk(terminal_id="t", data="b2s="),
+            v2.Notice(severity="info", title="hi"),
+            v2.AvailableCommandsUpdate(available_commands=[]),
+        ],
+        observer=changes.append,
+    )
+    assert changes == [
+        ("agent", "m", "created", 0),
+        ("agent", "m", "appended", 0),
+        ("agent", "m", "appended", 1),
+        ("agent", "m", "replaced", 0),
+        ("terminal", "t", "created", 0),
+        ("terminal", "t", "appended", 0),
+        ("terminal", "t", "appended", 2),
+        ("notice", "", "created", 0),
+        ("commands", "", "replaced", 0),
+    ]
+
+
+def test_a_child_inherits_what_it_does_not_set_and_null_state_is_not_idle() -> None:  # SA-04, SA-05, SA-06
+    transcript = Transcript(cwd="/p", additional_directories=["/q"])
+    transcript.apply(v2.SubagentUpdate(session_id="s", state=v2.StateSnapshot(state="idle"), additional_directories=[]))
+    child = transcript.subagents["s"]
+    assert transcript.inherited_cwd("s") == "/p"
+    assert transcript.inherited_directories("s") == ()
+    assert not child.may_cancel
+    transcript.apply(v2.SubagentUpdate(session_id="s", state=None, additional_directories=None, cwd="/c"))
+    assert child.state is None
+    assert (transcript.inherited_cwd("s"), transcript.inherited_directories("s")) == ("/c", ("/q",))
