@@ -12,7 +12,7 @@ from typing import Any, TypeVar, assert_never, assert_type, reveal_type
 
 import msgspec
 
-from acpwire import v2
+from acpwire import Transcript, v2
 from acpwire.v2 import AgentMessageChunk, ContentBlock, TextContent, ToolCallStatus, UnknownVariant
 from acpwire.wire import Message
 
@@ -316,6 +316,18 @@ def values(raw: bytes) -> None:
     v2.decode(v2.TextContent, 7)  # error: no bytes
     v2.decode(v2.TextContent)  # error: of what?
     v2.decod(v2.TextContent, raw)  # error: no such function
+
+
+def transcripts(update: v2.SessionUpdate) -> None:
+    transcript = Transcript()
+    transcript.apply(update)
+    reveal_type(transcript.text)  # reveals: str
+    reveal_type(transcript.tool_calls["t"].status)  # reveals: str
+    reveal_type(transcript.last_message)  # reveals: Message | None
+    reveal_type(transcript.state.is_idle)  # reveals: bool
+    reveal_type(transcript.snapshot())  # reveals: Snapshot
+    transcript.text = ""  # error: a view
+    del transcript.tool_calls["t"].statuss  # error: no such member
 
 
 def methods(raw: bytes, result: msgspec.Raw) -> None:
