@@ -362,6 +362,34 @@ def test_repeated_snapshots_are_neither_transitions_nor_counted_again() -> None:
     )
 
 
+def test_a_reason_counts_only_with_idle_and_a_state_that_is_not_listed_is_work() -> None:  # X4, ST-08, ST-14
+    changes: list[Change] = []
+    usage = v2.Usage(total_tokens=3, input_tokens=1, output_tokens=2)
+    busy = v2.UnknownVariant("state_update", b'{"sessionUpdate":"state_update","state":"_busy"}')
+    transcript = fold([v2.StateUpdate(state="running", stop_reason="end_turn")], observer=changes.append)
+    assert transcript.state.stop_reason is None
+    for update in (v2.StateUpdate(state="idle", usage=usage), busy, busy, v2.StateUpdate(state="idle", usage=usage)):
+        transcript.apply(update)
+    assert transcript.spent.total_tokens == 6
+    assert [change.category for change in changes].count("state") == 4
+
+
+@pytest.mark.parametrize("depth", [10, 600, 950])
+def test_json_as_deep_as_a_decoder_takes_it_is_folded(depth: int) -> None:  # TC-15, SU-14
+    nested = b"[" * depth + b"1" + b"]" * depth
+    raw = b'{"sessionUpdate":"tool_call_update","toolCallId":"t","rawInput":%s,"_meta":{"a":%s}}' % (nested, nested)
+    update: Any = v2.decode(v2.SessionUpdate, raw)
+    transcript = fold([update])
+    held: Any = transcript.tool_calls["t"].raw_input
+    given: Any = update.raw_input
+    levels = 0
+    while held != 1:
+        assert held is not given
+        held, given = held[0], given[0]
+        levels += 1
+    assert levels == depth
+
+
 def test_the_cost_stays_unless_it_is_given_or_cleared() -> None:  # US-05, X13
     cost = v2.Cost(amount=1.5, currency="USD")
     transcript = fold([v2.UsageUpdate(used=1, size=9, cost=cost), v2.UsageUpdate(used=2, size=9)])

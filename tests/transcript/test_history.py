@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from acpwire import v2
 from acpwire.transcript import Transcript, history
-from acpwire.wire import DecodeError
+from acpwire.wire import DecodeError, EncodeError
 from tests.transcript.streams import streams
 from tests.transcript.test_fold import fold, fold_recording
 
@@ -102,3 +102,22 @@ def test_the_state_comes_last_and_a_lost_one_is_lost_again() -> None:  # ST-09, 
     transcript = fold([running, v2.StateUpdate(state="unknown"), v2.AgentMessageChunk(message_id="m", content=A)])
     assert [update.tag for update in transcript.updates()] == ["agent_message", "state_update", "state_update"]
     assert fold(transcript.updates()).state == transcript.state
+
+
+def test_lone_surrogates_are_saved_as_what_they_are() -> None:  # SU-09
+    first, second = "\ud83d", "\ud83e"
+    updates = [
+        v2.AgentMessageChunk(message_id=first, content=A),
+        v2.AgentMessageChunk(message_id=second, content=v2.TextContent(text="half \ude00 \ue000 \uffff")),
+        v2.ToolCallUpdate(tool_call_id="t", raw_input={first: 1, second: [second]}),
+    ]
+    transcript = fold(updates)
+    again = Transcript.load(transcript.save())
+    assert again.snapshot() == transcript.snapshot()
+    assert [each.id for each in again.timeline] == [first, second, "t"]
+
+
+def test_numbers_that_json_has_no_form_for_are_not_saved_as_others() -> None:
+    transcript = fold([v2.ToolCallUpdate(tool_call_id="t", raw_input=float("nan"))])
+    with pytest.raises(EncodeError):
+        list(transcript.save())

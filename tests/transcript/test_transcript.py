@@ -69,7 +69,10 @@ def test_cancelling_marks_what_has_not_ended_until_the_agent_says_otherwise() ->
     assert (calls["t"].display_status, calls["t"].provisional) == ("completed", False)
 
 
-@pytest.mark.parametrize("value", [A, "text", None, v2.Response(id=1, result=None)])
+@pytest.mark.parametrize(
+    "value",
+    [A, "text", None, v2.Response(id=1, result=None), v2.CancelToolCallRequest(session_id="s", tool_call_id="t")],
+)
 def test_what_is_no_update_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="is no session update"):
         Transcript().apply(value)

@@ -11,18 +11,45 @@ import copy
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, cast, overload
+
+import msgspec
 
 from acpwire.wire.surrogates import joined
 
 T = TypeVar("T")
+_MUTABLE = (list, tuple, dict, msgspec.Struct)
 _HALF = re.compile("[\ud800-\udbff]\\Z")
 """A text that ends with the first half of a character: the next chunk begins with the other."""
 
 
 def owned(value: T) -> T:
-    """A copy that shares no list or dict with the update it came in; what cannot change is not copied."""
-    return value if value is None or isinstance(value, str | int | float | bool | bytes) else copy.deepcopy(value)
+    """The same value, sharing no list or dict with the update it came in; what cannot change is not copied.
+
+    JSON may be nested as deep as a decoder lets it, so lists and dicts are copied without recursion.
+    """
+    found: list[Any] = [value]
+    todo: list[tuple[Any, Any]] = [(found, 0)]
+    while todo:
+        holder, key = todo.pop()
+        held = holder[key]
+        if isinstance(held, dict):
+            twin: Any = copy.copy(holder[key])
+            holder[key] = twin
+            todo.extend((twin, name) for name in twin)
+        elif isinstance(held, list | tuple):
+            twin = holder[key] = [*cast("Iterable[Any]", held)]
+            todo.extend((twin, index) for index in range(len(twin)))
+        elif isinstance(held, msgspec.Struct):
+            holder[key] = _owned_struct(held)
+    return cast("T", found[0])
+
+
+def _owned_struct(struct: msgspec.Struct) -> msgspec.Struct:
+    """Members that may change are copied; structs are nested no deeper than their types are."""
+    held: dict[str, Any] = {name: getattr(struct, name) for name in struct.__struct_fields__}
+    mutable = {name: owned(held[name]) for name in held if isinstance(held[name], _MUTABLE)}
+    return msgspec.structs.replace(struct, **mutable) if mutable else struct
 
 
 class Blocks(Sequence[Any]):
@@ -47,7 +74,7 @@ class Blocks(Sequence[Any]):
         if type(block) is self._text_class and block.annotations is None and block.meta is None:
             self._items.append(block.text)
         else:
-            self._items.append(copy.deepcopy(block))
+            self._items.append(owned(block))
 
     def frozen(self) -> Blocks:
         """The sequence as it is now, whatever is appended later."""

@@ -7,7 +7,7 @@ Owns: one function for each variant of `SessionUpdate`, and choosing it. Does no
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, cast
 
 from acpwire import v2
@@ -32,15 +32,15 @@ _SORTS: dict[str, Literal["user", "agent", "thought"]] = {
 """Tag of a message's update -> whose message it is."""
 
 
-def handler_of(update: Any) -> Handler:
-    """What folds updates of this one's class. Raises `TypeError` for what is no update."""
+def handler_of(update: Any, patches: Mapping[type, Any]) -> Handler:
+    """What folds updates of this class; `patches` are those of its schema. Raises `TypeError` for anything else."""
     cls: type[Any] = update.__class__
     tag_field = cls.__struct_config__.tag_field if issubclass(cls, WireStruct) else None
     if tag_field == "sessionUpdate":
         return HANDLERS.get(update.tag, _unknown_update)
     if cls is v2.UnknownVariant:
         return _unknown_update
-    if tag_field is None and hasattr(update, "tool_call_id"):
+    if tag_field is None and cls in patches and hasattr(update, "tool_call_id"):
         return _tool_call_update
     raise TypeError(f"{cls.__name__} is no session update")
 
@@ -55,8 +55,8 @@ def _unknown_update(store: Store, update: Any) -> None:
     entity = store.find("unknown", place, lambda: Unknown(place, owned(update)))
     store.changed(entity, "replaced")
     if update.tag == "state_update":  # a value that is not listed: busy, never idle (ST-14)
-        store.state = State(store.state.last_known, confirmed=False)
-        store.tell("state", "", "replaced")
+        _work_goes_on(store)
+        _set_state(store, State(store.state.last_known, confirmed=False))
 
 
 def _message(store: Store, update: Any) -> Message:
@@ -239,16 +239,24 @@ def _subagent(store: Store, update: Any) -> None:
 
 
 def _state(store: Store, update: Any) -> None:
-    before = store.state
     if update.state == "unknown":  # no outcome, and what was known stays the last known (ST-12, ST-13)
-        store.state = State(before.last_known, confirmed=False)
-    else:
-        store.state = State(owned(update))
-        if update.state != "idle":
-            store.spent, store.spent_last = total(store.spent, store.spent_last), None
-        elif update.usage is not None:  # the newest snapshot of one idle counts, not each (ST-08, US-06)
-            store.spent_last = update.usage
-    if store.state != before:
+        _set_state(store, State(store.state.last_known, confirmed=False))
+        return
+    if update.state != "idle":
+        _work_goes_on(store)
+    elif update.usage is not None:  # the newest snapshot of one idle counts, not each (ST-08, US-06)
+        store.spent_last = owned(update.usage)
+    _set_state(store, State(owned(update)))
+
+
+def _work_goes_on(store: Store) -> None:
+    """What is reported as spent from here on is spent on other work."""
+    store.spent, store.spent_last = total(store.spent, store.spent_last), None
+
+
+def _set_state(store: Store, state: State) -> None:
+    if state != store.state:
+        store.state = state
         store.tell("state", "", "replaced")
 
 

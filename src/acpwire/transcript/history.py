@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
+from acpwire.wire.surrogates import encode_escaped
+from acpwire.wire.values import CHECKS
+
 from .content import Blocks
 from .entities import (
     Compaction,
@@ -52,6 +55,12 @@ def updates(snapshot: Snapshot, schema: ModuleType) -> Iterator[Any]:
         yield snapshot.state.last_known
     if not snapshot.state.confirmed:
         yield schema.StateUpdate(state="unknown")
+
+
+def line(update: Any) -> bytes:
+    """An update as one line of JSON, its LF included; a lone surrogate stays one. Raises `EncodeError` on NaN."""
+    CHECKS[type(update)](update)
+    return encode_escaped(update) + b"\n"
 
 
 def _given(members: Mapping[str, Any]) -> dict[str, Any]:

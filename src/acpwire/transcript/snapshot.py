@@ -43,8 +43,8 @@ class State:
 
     @property
     def stop_reason(self) -> str | None:
-        """Why work ended, while that is the newest that is known."""
-        return self.last_known.stop_reason if self.last_known is not None and self.confirmed else None
+        """Why work ended; it counts only with `idle` (X4)."""
+        return self.last_known.stop_reason if self.last_known is not None and self.is_idle else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class Store:
                 if place is not None:
                     self._frozen[place] = entity.frozen()
         self._touched.clear()
-        return Snapshot(tuple(self._frozen), self.state, self.commands, self.config, self.info, self.usage)
+        return Snapshot(tuple(self._frozen), self.state, self.commands, self.config, dict(self.info), self.usage)
 
     def remove(self, category: str, entity_id: str) -> None:
         """Take an entity from the timeline, if it is there."""

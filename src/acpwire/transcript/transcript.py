@@ -59,7 +59,7 @@ class Transcript:
         cls = update.__class__
         handler = self._handlers.get(cls)
         if handler is None:
-            handler = self._handlers[cls] = fold.handler_of(update)
+            handler = self._handlers[cls] = fold.handler_of(update, self.schema.PATCHES)
         handler(self._store, update)
 
     def cancel_unfinished(self) -> None:
@@ -79,7 +79,7 @@ class Transcript:
 
     def save(self) -> Iterator[bytes]:
         """The same as JSON lines, one update object a line, each with its LF; `load` reads them."""
-        return (self.schema.encode(update) + b"\n" for update in self.updates())
+        return map(history.line, self.updates())
 
     # -- views --
 

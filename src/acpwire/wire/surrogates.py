@@ -79,6 +79,28 @@ def encode(value: Any) -> bytes:
         return _encoder.encode(replace(value))
 
 
+def encode_escaped(value: Any) -> bytes:
+    """JSON of a value; a lone half stays what it is, as an escape, for what is read again by ourselves."""
+    try:
+        return _encoder.encode(value)
+    except UnicodeEncodeError:
+        pass
+    halves: set[str] = set()
+
+    def noted(text: str) -> str:
+        halves.update(_HALF.findall(joined(text)))
+        return _HALF.sub("\ufffd", joined(text))
+
+    used = set(_encoder.encode(_Rebuilding(noted, lambda raw: raw).of(value)).decode())
+    free = (chr(code) for code in _STANDINS if chr(code) not in used)
+    standins = dict(zip(sorted(halves), free, strict=False))
+    table = str.maketrans(standins)
+    text = _encoder.encode(_Rebuilding(lambda text: joined(text).translate(table), lambda raw: raw).of(value)).decode()
+    for half, standin in standins.items():
+        text = text.replace(standin, f"\\u{ord(half):04x}")
+    return text.encode()
+
+
 def replace(value: Any) -> Any:
     """A copy of a value in which every lone half is U+FFFD, as UTF-8 has no form for one."""
     return _Rebuilding(lambda text: _HALF.sub("\ufffd", joined(text)), lambda raw: raw).of(value)
