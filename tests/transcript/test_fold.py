@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import tracemalloc
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -409,6 +410,98 @@ def test_an_update_that_is_not_known_stays_in_its_place() -> None:  # SU-03
     )
     assert [each.category for each in transcript.timeline] == ["agent", "unknown", "agent"]
     assert raw + b"\n" in [*transcript.save()]
+
+
+@pytest.mark.parametrize(
+    ("update", "chunk"),
+    [
+        (v2.UserMessage, v2.UserMessageChunk),
+        (v2.AgentMessage, v2.AgentMessageChunk),
+        (v2.AgentThought, v2.AgentThoughtChunk),
+        (v2.SessionMessage, v2.SessionMessageChunk),
+    ],
+)
+def test_messages_of_all_kinds_fold_alike(update: Any, chunk: Any) -> None:  # MS-04, MS-09, SU-07, SM-05, SM-07, SM-09
+    transcript = fold([update(message_id="m")])
+    (message,) = transcript.timeline
+    found: Any = message
+    assert list(found.content) == []
+    for step, expected in (
+        (chunk(message_id="m", content=A, meta={"its": "own"}), ["A"]),
+        (chunk(message_id="m", content=B), ["A", "B"]),
+        (update(message_id="m", meta={"k": 1}), ["A", "B"]),
+        (update(message_id="m", content=[C]), ["C"]),
+        (chunk(message_id="m", content=D), ["C", "D"]),
+        (update(message_id="m", content=None), []),
+    ):
+        transcript.apply(step)
+        assert texts(found.content) == expected
+    assert found.meta == {"k": 1}
+    assert len(transcript.timeline) == 1
+
+
+def test_content_of_a_tool_call_is_appended_and_replaced_as_a_whole() -> None:  # TC-02, TC-07, TC-15, TC-17
+    one, two = (v2.Content(content=block) for block in (A, B))
+    can = v2.ToolCallCapabilities(cancel=v2.ToolCallCancelCapabilities(meta={"a": 1}))
+    transcript = fold([v2.ToolCallContentChunk(tool_call_id="t", content=one), call(raw_input={"a": 1})])
+    found = transcript.tool_calls["t"]
+    transcript.apply(v2.ToolCallContentChunk(tool_call_id="t", content=two))
+    assert list(found.content) == [one, two]
+    transcript.apply(call(content=[two], raw_input=5, capabilities=can))
+    transcript.apply(v2.ToolCallContentChunk(tool_call_id="t", content=one))
+    assert (list(found.content), found.raw_input, found.capabilities) == ([two, one], 5, can)
+    transcript.apply(call(capabilities=v2.ToolCallCapabilities(), raw_input=None))
+    assert (found.capabilities, found.raw_input) == (v2.ToolCallCapabilities(), None)
+    transcript.apply(call(content=[]))
+    assert list(found.content) == []
+
+
+def test_output_that_comes_whole_each_time_costs_its_last_size() -> None:
+    whole_so_far = "x" * 200_000
+    tracemalloc.start()
+    try:
+        transcript = Transcript()
+        for size in range(1000, 200_001, 1000):
+            text = v2.TextContent(text=whole_so_far[:size])
+            transcript.apply(call(content=[v2.Content(content=text)], raw_output={"out": whole_so_far[:size]}))
+        del text
+        kept = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert 400_000 <= kept <= 450_000
+
+
+def test_updates_while_idle_change_no_state() -> None:  # TC-13, ST-16, SU-06
+    transcript = fold([v2.StateUpdate(state="idle", stop_reason="end_turn")])
+    before = transcript.state
+    for update in (call("in_progress"), v2.TerminalUpdate(terminal_id="t"), v2.SubagentUpdate(session_id="s")):
+        transcript.apply(update)
+    assert transcript.state == before
+
+
+def test_a_terminal_and_what_refers_to_it_come_in_any_order() -> None:  # TM-03, TM-09
+    reference = call(content=[v2.Terminal(terminal_id="x")])
+    output = v2.TerminalOutput(data="b2s=", meta={"of": "output"})
+    terminal = v2.TerminalUpdate(terminal_id="x", output=output, meta={"of": "terminal"})
+    for updates in ([reference, terminal], [terminal, reference]):
+        transcript = fold(updates)
+        assert transcript.terminals["x"].text == "ok"
+        assert transcript.terminals["x"].meta == {"of": "terminal"}
+        assert [*transcript.tool_calls["t"].content] == [v2.Terminal(terminal_id="x")]
+
+
+@pytest.mark.parametrize("status", ["completed", "failed", "cancelled", "_paused"])
+def test_the_first_update_of_a_compaction_may_be_its_last(status: str) -> None:  # CP-05, CP-07, CP-11
+    transcript = fold([v2.CompactionUpdate(compaction_id="c", status=status, meta={"k": 1})])
+    transcript.apply(v2.CompactionSummaryChunk(compaction_id="c", content=A, meta={"its": "own"}))
+    found = transcript.compactions["c"]
+    assert (found.status, found.summary.text, found.meta) == (status, "A", {"k": 1})
+
+
+def test_a_child_outlives_its_work() -> None:  # SA-03, SA-07
+    updates = [v2.SubagentUpdate(session_id="s", state=v2.StateSnapshot(state=state)) for state in ("running", "idle")]
+    transcript = fold(updates)
+    assert transcript.subagents["s"].state == v2.StateSnapshot(state="idle")
 
 
 # --- laws -------------------------------------------------------------------------------------------------------------

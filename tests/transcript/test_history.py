@@ -28,7 +28,7 @@ def test_folding_the_updates_or_loading_the_lines_gives_an_equal_snapshot(update
 
 @settings(deadline=None)
 @given(streams(unknown=False))
-def test_replaying_onto_a_transcript_that_has_it_changes_nothing(updates: list[Any]) -> None:  # CP-18
+def test_replaying_onto_a_transcript_that_has_it_changes_nothing(updates: list[Any]) -> None:  # CP-18, SS-19
     transcript = fold(updates)
     if any(each.category == "unknown" for each in transcript.timeline):
         return  # what is not known has no identity, and is added once more

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,3 +45,17 @@ def test_the_entities_of_a_snapshot_are_not_those_of_the_transcript() -> None:
     assert call == Transcript.load([b'{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"old"}']).timeline[0]
     assert call != transcript.timeline[0]
     assert call != before
+
+
+def test_a_snapshot_refuses_to_be_changed() -> None:
+    transcript = fold([v2.AgentMessageChunk(message_id="m", content=A), v2.SessionInfoUpdate(title="T")])
+    snapshot = transcript.snapshot()
+    (message,) = snapshot.timeline
+    with pytest.raises(AttributeError, match="a snapshot does not change"):
+        message.id = "n"
+    with pytest.raises(TypeError, match="does not change"):
+        message.content.append(A)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]  # it is a message
+    with pytest.raises(AttributeError):
+        snapshot.usage = None  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]  # what is tested
+    transcript.apply(v2.AgentMessageChunk(message_id="m", content=A))
+    assert transcript.text == "AA"

@@ -16,17 +16,25 @@ from acpwire.wire.v2.unions import VALUES
 from .content import Blocks, Output
 
 Sort = Literal["user", "agent", "thought"]
+_NOT_COMPARED = ("touched", "is_frozen", "provisional")
 FINAL = frozenset({"completed", "failed", "cancelled"})
 
 
 @dataclass(slots=True, eq=False)
 class Entity:
-    """Something with a place on the timeline; `category` and `id` together name it."""
+    """Something with a place on the timeline; `category` and `id` together name it. Those of a snapshot are frozen."""
 
     id: str
     category: ClassVar[str] = "entity"
     touched: bool = field(default=True, init=False, repr=False)
     """Whether it changed since the last snapshot."""
+    is_frozen: bool = field(default=False, init=False, repr=False)
+    """Whether it is part of a snapshot, and refuses to be changed."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if getattr(self, "is_frozen", False):
+            raise AttributeError(f"a snapshot does not change: cannot set {name!r}")
+        object.__setattr__(self, name, value)
 
     def frozen(self) -> Self:
         """The entity as it is now; what grows is shared up to here."""
@@ -35,12 +43,13 @@ class Entity:
             value = getattr(self, each.name)
             if isinstance(value, Blocks | Output):
                 setattr(twin, each.name, value.frozen())
+        twin.is_frozen = True
         return twin
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        names = [each.name for each in dataclasses.fields(self) if each.name not in ("touched", "provisional")]
+        names = [each.name for each in dataclasses.fields(self) if each.name not in _NOT_COMPARED]
         return all(getattr(self, name) == getattr(other, name) for name in names)
 
     __hash__ = None  # type: ignore[assignment]  # entities change
