@@ -457,14 +457,13 @@ def test_content_of_a_tool_call_is_appended_and_replaced_as_a_whole() -> None:  
 
 
 def test_output_that_comes_whole_each_time_costs_its_last_size() -> None:
-    whole_so_far = "x" * 200_000
+    whole_so_far = "x" * 200_001
     tracemalloc.start()
     try:
         transcript = Transcript()
         for size in range(1000, 200_001, 1000):
-            text = v2.TextContent(text=whole_so_far[:size])
-            transcript.apply(call(content=[v2.Content(content=text)], raw_output={"out": whole_so_far[:size]}))
-        del text
+            content = v2.Content(content=v2.TextContent(text=whole_so_far[:size]))
+            transcript.apply(call(content=[content], raw_output={"out": whole_so_far[:size]}))
         kept = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
