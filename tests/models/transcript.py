@@ -7,13 +7,13 @@ is the requirement a line states. Where they leave a choice, this model takes:
   same planId sent again is a new plan at the end. Removing a plan nobody has seen does nothing.
 - ["unknown", n] counts from 0 and indexes `unknown`. A `state_update` with an unrecognised `state` is an unknown update
   too (X4), and leaves the state unconfirmed (ST-14).
-- `_meta` with no key left is None, for no single update can tell it from never having had one ({} is a no-op).
-- A terminal's output is None while unknown and after null; `""` is output known to be empty. The `_meta` of an output
-  snapshot, and that of updates that replace a list, is left out; that of `exitStatus` stays inside it.
+- A patched `_meta` with no key left is None, for no single update can tell it from never having had one. What is
+  replaced as a whole has the `_meta` it came with (MT-06), a terminal's output that of its last snapshot (TM-09).
+- A terminal's output is None while unknown and after null; `""` is output known to be empty.
 - `senderMessageId` and `recipientMessageId` are no participants: null clears them, and chunks do not carry them.
 - A compaction's status, should it be omitted or null, keeps or becomes `in_progress` (X5).
 - `commands`, `config`, `usage` and `state` are None until reported. `state` is `last_known` (the update without its
-  tag; None if no known state came before) and `confirmed`.
+  tag; None if no known state came before) and `lost`, the `unknown` since; a plain one for an unrecognised `state`.
 """
 
 from base64 import b64decode
@@ -83,6 +83,7 @@ def fold(updates: Iterable[Json]) -> Json:
 
 def _apply(out: Json, update: Json) -> None:
     tag = update["sessionUpdate"]
+    body = {name: value for name, value in update.items() if name != "sessionUpdate"}
     if tag in UPSERTS:
         kind, key = UPSERTS[tag]
         _patch(_entity(out, kind, update[key]), kind, update)
@@ -94,32 +95,33 @@ def _apply(out: Json, update: Json) -> None:
             entity |= {name: update[name] for name in PARTICIPANTS if update.get(name) is not None}
     elif tag == "terminal_output_chunk":  # TM-07: decoded by itself, so hex digits of the parts join
         entity = _entity(out, "terminal", update["terminalId"])
-        entity["output"] = (entity["output"] or "") + b64decode(update["data"]).hex()
+        old: Json = entity["output"] or {"data": "", "_meta": None}
+        entity["output"] = {**old, "data": old["data"] + b64decode(update["data"]).hex()}
     elif tag == "plan_update":  # PN-03, PN-04
         plan = update["plan"]
         if plan["planId"] not in out["plans"]:
             out["timeline"].append(["plan", plan["planId"]])
-        out["plans"][plan["planId"]] = plan
+        out["plans"][plan["planId"]] = {"content": plan, "meta": update.get("_meta")}  # PN-07
     elif tag == "plan_removed":
         out["plans"].pop(update["planId"], None)
         out["timeline"] = [entry for entry in out["timeline"] if entry != ["plan", update["planId"]]]
     elif tag == "available_commands_update":
-        out["commands"] = update["availableCommands"]
+        out["commands"] = {"all": update["availableCommands"], "meta": update.get("_meta")}
     elif tag == "config_option_update":
-        out["config"] = update["configOptions"]
+        out["config"] = {"all": update["configOptions"], "meta": update.get("_meta")}
     elif tag == "session_info_update":
         _patch(out["info"], "info", update)
     elif tag == "usage_update":  # US-05, X13
-        known = out["usage"]["cost"] if out["usage"] else None
-        out["usage"] = {"used": update["used"], "size": update["size"], "cost": update.get("cost", known)}
+        out["usage"] = {"cost": out["usage"] and out["usage"]["cost"], "_meta": None, **body}
     elif tag == "notice":  # NT-05, NT-09
         out["notices"].append(update)
     elif tag == "state_update" and update["state"] in STATES:  # ST-08, ST-13: a snapshot replaces all
-        out["state"] = {"last_known": {k: v for k, v in update.items() if k != "sessionUpdate"}, "confirmed": True}
+        out["state"] = {"last_known": body, "lost": None}
     else:
+        is_lost = tag == "state_update" and update["state"] == "unknown"
         if tag == "state_update":  # ST-12, ST-14
-            out["state"] = {"last_known": out["state"] and out["state"]["last_known"], "confirmed": False}
-        if tag != "state_update" or update["state"] != "unknown":  # SU-03, in its place
+            out["state"] = {**(out["state"] or {"last_known": None}), "lost": body if is_lost else {"state": "unknown"}}
+        if not is_lost:  # SU-03, in its place
             out["timeline"].append(["unknown", len(out["unknown"])])
             out["unknown"].append(update)
 
@@ -141,9 +143,8 @@ def _patch(entity: Json, kind: str, update: Json) -> None:
             continue
         value = update[name]
         if kind == "terminal" and name == "output" and value is not None:  # TM-06
-            value = b64decode(value["data"]).hex()
+            value = {"data": b64decode(value["data"]).hex(), "_meta": value.get("_meta")}
         entity[name] = deepcopy(reset) if value is None else value
     meta = update.get("_meta", {})  # MT-03, X6
     merged: Json = {} if meta is None else {**(entity["meta"] or {}), **meta}
-    # A null key removes; stored keys are never null, so any null here came with this update
-    entity["meta"] = {k: v for k, v in merged.items() if v is not None} or None
+    entity["meta"] = {k: v for k, v in merged.items() if v is not None} or None  # any null came with this update

@@ -21,9 +21,9 @@ MEMBERS = {
 
 
 def plain(value: Any) -> Any:
-    """The JSON value of anything a transcript holds; output is hexadecimal, as the model has it."""
+    """The JSON value of anything a transcript holds; output has its bytes in hexadecimal, as the model has it."""
     if isinstance(value, Output):
-        return bytes(value).hex()
+        return {"data": bytes(value).hex(), "_meta": plain(value.meta)}
     if isinstance(value, Blocks | tuple):
         return [plain(item) for item in value]  # pyright: ignore[reportUnknownVariableType]  # of any kind
     return json.loads(v2.encode(value))
@@ -45,12 +45,20 @@ def entities(found: Iterable[Any]) -> dict[str, Any]:
     return {each.id: entity(each) for each in found}
 
 
+def untagged(update: Any) -> Any:
+    """An update as a JSON object, less its tag; None if there is none."""
+    return None if update is None else {k: v for k, v in plain(update).items() if k != "sessionUpdate"}
+
+
+def listed(items: tuple[Any, ...] | None, meta: Any) -> dict[str, Any] | None:
+    """A list that updates replace; None until it was reported."""
+    return None if items is None else {"all": plain(items), "meta": plain(meta)}
+
+
 def whole(transcript: Transcript) -> dict[str, Any]:
     """Everything the model says of a session."""
-    state, usage = transcript.state, transcript.usage
-    last = None if state.last_known is None else plain(state.last_known)
-    if last is not None:
-        del last["sessionUpdate"]
+    usage = transcript.usage
+    last, lost = untagged(transcript.state.last_known), untagged(transcript.state.lost)
     unknown = [each for each in transcript.timeline if each.category == "unknown"]
     return {
         "timeline": [
@@ -67,11 +75,15 @@ def whole(transcript: Transcript) -> dict[str, Any]:
         "session_messages": entities(transcript.session_messages.values()),
         "tool_calls": entities(transcript.tool_calls.values()),
         "terminals": entities(transcript.terminals.values()),
-        "plans": {key: plain(each.content) for key, each in transcript.plans.items()},
+        "plans": {
+            key: {"content": plain(each.content), "meta": plain(each.meta)} for key, each in transcript.plans.items()
+        },
         "compactions": entities(transcript.compactions.values()),
         "subagents": entities(transcript.subagents.values()),
-        "commands": None if transcript.commands is None else plain(transcript.commands),
-        "config": None if transcript.config is None else plain(transcript.config),
-        "usage": None if usage is None else {"used": usage.used, "size": usage.size, "cost": plain(usage.cost)},
-        "state": None if last is None and state.confirmed else {"last_known": last, "confirmed": state.confirmed},
+        "commands": listed(transcript.commands, transcript.commands_meta),
+        "config": listed(transcript.config, transcript.config_meta),
+        "usage": None
+        if usage is None
+        else {"used": usage.used, "size": usage.size, "cost": plain(usage.cost), "_meta": plain(usage.meta)},
+        "state": None if last is None and lost is None else {"last_known": last, "lost": lost},
     }

@@ -7,6 +7,7 @@
 
 Owns: the fold, its views, and the way back to updates. Does not know: connections, asyncio, files.
 
+    frozen       JSON that refuses to be changed
     content      what grows: blocks, output
     entities     messages, tool calls, terminals, ... with their defaults
     snapshot     a transcript at one moment

@@ -7,49 +7,17 @@ number. Does not know: entities, updates, or when something is replaced (then a 
 from __future__ import annotations
 
 import codecs
-import copy
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeVar, cast, overload
-
-import msgspec
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, overload
 
 from acpwire.wire.surrogates import joined
 
-T = TypeVar("T")
-_MUTABLE = (list, tuple, dict, msgspec.Struct)
+from .frozen import frozen
+
 _HALF = re.compile("[\ud800-\udbff]\\Z")
 """A text that ends with the first half of a character: the next chunk begins with the other."""
-
-
-def owned(value: T) -> T:
-    """The same value, sharing no list or dict with the update it came in; what cannot change is not copied.
-
-    JSON may be nested as deep as a decoder lets it, so lists and dicts are copied without recursion.
-    """
-    found: list[Any] = [value]
-    todo: list[tuple[Any, Any]] = [(found, 0)]
-    while todo:
-        holder, key = todo.pop()
-        held = holder[key]
-        if isinstance(held, dict):
-            twin: Any = copy.copy(holder[key])
-            holder[key] = twin
-            todo.extend((twin, name) for name in twin)
-        elif isinstance(held, list | tuple):
-            twin = holder[key] = [*cast("Iterable[Any]", held)]
-            todo.extend((twin, index) for index in range(len(twin)))
-        elif isinstance(held, msgspec.Struct):
-            holder[key] = _owned_struct(held)
-    return cast("T", found[0])
-
-
-def _owned_struct(struct: msgspec.Struct) -> msgspec.Struct:
-    """Members that may change are copied; structs are nested no deeper than their types are."""
-    held: dict[str, Any] = {name: getattr(struct, name) for name in struct.__struct_fields__}
-    mutable = {name: owned(held[name]) for name in held if isinstance(held[name], _MUTABLE)}
-    return msgspec.structs.replace(struct, **mutable) if mutable else struct
 
 
 class Blocks(Sequence[Any]):
@@ -74,7 +42,14 @@ class Blocks(Sequence[Any]):
         if type(block) is self._text_class and block.annotations is None and block.meta is None:
             self._items.append(block.text)
         else:
-            self._items.append(owned(block))
+            self._items.append(frozen(block))
+
+    def __getstate__(self) -> tuple[Any, list[Any], int | None]:
+        """For copies and pickles: nothing that was appended after it was frozen, and a list of its own."""
+        return self._text_class, self._items[: len(self)], self._stop
+
+    def __setstate__(self, state: tuple[Any, list[Any], int | None]) -> None:
+        self._text_class, self._items, self._stop = state
 
     def frozen(self) -> Blocks:
         """The sequence as it is now, whatever is appended later."""
@@ -137,14 +112,27 @@ class Blocks(Sequence[Any]):
 
 
 class Output:
-    """Bytes of a terminal in the order they came (TM-06, TM-07)."""
+    """Bytes of a terminal in the order they came (TM-06, TM-07); equal when they and `meta` are, however they came."""
 
-    __slots__ = ("_parts", "_size", "_stop")
+    __slots__ = ("_meta", "_parts", "_size", "_stop")
 
-    def __init__(self, data: bytes = b"") -> None:
+    def __init__(self, data: bytes = b"", meta: Mapping[str, Any] | None = None) -> None:
         self._parts: list[bytes] = [data] if data else []
         self._size = len(data)
         self._stop: int | None = None
+        self._meta = frozen(meta)
+
+    @property
+    def meta(self) -> Mapping[str, Any] | None:
+        """`_meta` of the output snapshot that this began with, until another one replaces it (TM-09, MT-06)."""
+        return self._meta
+
+    def __getstate__(self) -> tuple[Any, list[bytes], int, int | None]:
+        """For copies and pickles, as that of `Blocks`."""
+        return self._meta, self._parts[: self._stop], self._size, self._stop
+
+    def __setstate__(self, state: tuple[Any, list[bytes], int, int | None]) -> None:
+        self._meta, self._parts, self._size, self._stop = state
 
     def append(self, data: bytes) -> None:
         """Add bytes. A frozen output does not change any more."""
@@ -156,13 +144,13 @@ class Output:
 
     def frozen(self) -> Output:
         """The output as it is now, whatever is appended later."""
-        twin = Output()
+        twin = Output(meta=self._meta)
         twin._parts, twin._size = self._parts, self._size
         twin._stop = len(self._parts) if self._stop is None else self._stop
         return twin
 
     def __bytes__(self) -> bytes:
-        return b"".join(self._parts if self._stop is None else self._parts[: self._stop])
+        return b"".join(self._parts[: self._stop])
 
     def __len__(self) -> int:
         return self._size
@@ -177,9 +165,11 @@ class Output:
         return codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self))
 
     def __eq__(self, other: object) -> bool:
-        return bytes(self) == bytes(other) if isinstance(other, Output) else NotImplemented
+        if not isinstance(other, Output):
+            return NotImplemented
+        return bytes(self) == bytes(other) and self._meta == other._meta
 
     __hash__ = None  # type: ignore[assignment]  # what grows has no hash
 
     def __repr__(self) -> str:
-        return f"Output({bytes(self)!r})"
+        return f"Output({bytes(self)!r})" if self._meta is None else f"Output({bytes(self)!r}, {self._meta!r})"

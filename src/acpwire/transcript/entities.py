@@ -111,6 +111,11 @@ class ToolCall(Entity):
     """We marked it as cancelled, the agent has not said so (CA-02); a status that it reports overrides (CA-08)."""
 
     @property
+    def may_cancel(self) -> bool:
+        """Whether `tool_call/cancel` may be sent for it (TC-18)."""
+        return _may_cancel(self)
+
+    @property
     def is_final(self) -> bool:
         """Whether it has ended; an unknown status has not (TC-11)."""
         return self.status in FINAL
@@ -140,6 +145,11 @@ class Terminal(Entity):
     meta: Mapping[str, Any] | None = None
 
     @property
+    def may_cancel(self) -> bool:
+        """Whether `terminal/cancel` may be sent for it (TM-11)."""
+        return _may_cancel(self)
+
+    @property
     def text(self) -> str:
         """The output as text, "" while none is known."""
         return self.output.text if self.output is not None else ""
@@ -151,6 +161,7 @@ class Plan(Entity):
 
     category: ClassVar[str] = "plan"
     content: Any = None
+    meta: Mapping[str, Any] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -181,7 +192,11 @@ class Subagent(Entity):
     @property
     def may_cancel(self) -> bool:
         """Whether `session/cancel` may be sent for it (SA-06)."""
-        return self.capabilities is not None and self.capabilities.cancel is not None
+        return _may_cancel(self)
+
+
+def _may_cancel(entity: ToolCall | Terminal | Subagent) -> bool:
+    return entity.capabilities is not None and entity.capabilities.cancel is not None
 
 
 @dataclass(slots=True, eq=False)

@@ -14,8 +14,9 @@ from acpwire import v2
 from acpwire.wire import DecodeError
 from acpwire.wire.values import WireStruct
 
-from .content import Output, owned
+from .content import Output
 from .entities import Compaction, Message, Plan, SessionMessage, Subagent, Terminal, ToolCall, Unknown
+from .frozen import frozen
 from .snapshot import State, Usage
 from .store import Store
 
@@ -38,7 +39,7 @@ def handler_of(update: Any, patches: Mapping[type, Any]) -> Handler:
     tag_field = cls.__struct_config__.tag_field if issubclass(cls, WireStruct) else None
     if tag_field == "sessionUpdate":
         return HANDLERS.get(update.tag, _unknown_update)
-    if cls is v2.UnknownVariant:
+    if issubclass(cls, v2.UnknownVariant):
         return _unknown_update
     if tag_field is None and cls in patches and hasattr(update, "tool_call_id"):
         return _tool_call_update
@@ -47,16 +48,17 @@ def handler_of(update: Any, patches: Mapping[type, Any]) -> Handler:
 
 def _unknown_update(store: Store, update: Any) -> None:
     if update.tag == "notice":  # live-only, whatever it is carried by (SU-04)
-        store.notices.append(update)
+        store.notices.append(frozen(update))
         store.tell("notice", "", "created")
         return
-    place = str(store.unknown)
-    store.unknown += 1
-    entity = store.find("unknown", place, lambda: Unknown(place, owned(update)))
-    store.changed(entity, "replaced")
+    if not store.is_replayed(update):
+        place = str(store.unknown)
+        store.unknown += 1
+        entity = store.find("unknown", place, lambda: Unknown(place, frozen(update)))
+        store.changed(entity, "replaced")
     if update.tag == "state_update":  # a value that is not listed: busy, never idle (ST-14)
         _work_goes_on(store)
-        _set_state(store, State(store.state.last_known, confirmed=False))
+        _set_state(store, State(store.state.last_known, store.schema.StateUpdate(state="unknown")))
 
 
 def _message(store: Store, update: Any) -> Message:
@@ -123,9 +125,9 @@ def _tool_call_update(store: Store, update: Any) -> None:
         if attr == "content":
             call.content = store.blocks(value)
         elif attr == "locations":
-            call.locations = tuple(owned(value))
+            call.locations = tuple(frozen(value))
         else:
-            setattr(call, attr, owned(value))
+            setattr(call, attr, frozen(value))
             call.provisional = call.provisional and attr != "status"
     call.meta = store.meta(update, call.meta)
     store.changed(call, "replaced")
@@ -152,12 +154,12 @@ def _terminal_update(store: Store, update: Any) -> None:
     terminal = _terminal(store, update.terminal_id)
     for attr, value in store.patched(update):
         if attr != "output":
-            setattr(terminal, attr, owned(value))
+            setattr(terminal, attr, frozen(value))
         elif value is None:
             terminal.output = None
         else:
             try:
-                terminal.output = Output(value.data_bytes)
+                terminal.output = Output(value.data_bytes, value.meta)
             except DecodeError as fault:
                 log.warning("terminal %s: its output is no base64: %s", terminal.id, fault.message)
     terminal.meta = store.meta(update, terminal.meta)
@@ -169,7 +171,8 @@ def _plan_update(store: Store, update: Any) -> None:
     is_unknown = isinstance(content, v2.UnknownVariant)  # replaces all the same (PN-04)
     plan_id: str = content.data["planId"] if is_unknown else content.plan_id
     plan = store.find("plan", plan_id, lambda: Plan(plan_id))
-    plan.content = owned(content)
+    plan.content = frozen(content)
+    plan.meta = store.meta(update, plan.meta)
     store.changed(plan, "replaced")
 
 
@@ -178,30 +181,34 @@ def _plan_removed(store: Store, update: Any) -> None:
 
 
 def _commands(store: Store, update: Any) -> None:
-    store.commands = tuple(owned(update.available_commands))
+    store.commands = tuple(frozen(update.available_commands))
+    store.commands_meta = store.meta(update, store.commands_meta)
     store.tell("commands", "", "replaced")
 
 
 def _config(store: Store, update: Any) -> None:
-    store.config = tuple(owned(update.config_options))
+    store.config = tuple(frozen(update.config_options))
+    store.config_meta = store.meta(update, store.config_meta)
     store.tell("config", "", "replaced")
 
 
 def _info(store: Store, update: Any) -> None:
-    store.info = {**store.info, **dict(store.patched(update)), "meta": store.meta(update, store.info["meta"])}
+    meta = store.meta(update, store.info["meta"])
+    store.info = frozen({**store.info, **dict(store.patched(update)), "meta": meta})
     store.tell("info", "", "replaced")
 
 
 def _usage(store: Store, update: Any) -> None:
-    cost = store.usage.cost if store.usage is not None else None
+    known = store.usage or Usage(0, 0)
+    cost = known.cost
     for _, value in store.patched(update):
-        cost = owned(value)
-    store.usage = Usage(update.used, update.size, cost)
+        cost = frozen(value)
+    store.usage = Usage(update.used, update.size, cost, store.meta(update, known.meta))
     store.tell("usage", "", "replaced")
 
 
 def _notice(store: Store, update: Any) -> None:
-    store.notices.append(owned(update))
+    store.notices.append(frozen(update))
     store.tell("notice", "", "created")
 
 
@@ -233,20 +240,20 @@ def _subagent(store: Store, update: Any) -> None:
     subagent = store.find("subagent", child, lambda: Subagent(child))
     for attr, value in store.patched(update):
         is_list = attr == "additional_directories" and value is not None
-        setattr(subagent, attr, tuple(cast("Iterable[str]", value)) if is_list else owned(value))
+        setattr(subagent, attr, tuple(cast("Iterable[str]", value)) if is_list else frozen(value))
     subagent.meta = store.meta(update, subagent.meta)
     store.changed(subagent, "replaced")
 
 
 def _state(store: Store, update: Any) -> None:
     if update.state == "unknown":  # no outcome, and what was known stays the last known (ST-12, ST-13)
-        _set_state(store, State(store.state.last_known, confirmed=False))
+        _set_state(store, State(store.state.last_known, frozen(update)))
         return
     if update.state != "idle":
         _work_goes_on(store)
-    elif update.usage is not None:  # the newest snapshot of one idle counts, not each (ST-08, US-06)
-        store.spent_last = owned(update.usage)
-    _set_state(store, State(owned(update)))
+    elif update.usage is not None and not (store.expected is not None and update == store.state.last_known):
+        store.spent_last = frozen(update.usage)  # the newest snapshot of one idle counts, not each (ST-08, US-06)
+    _set_state(store, State(frozen(update)))
 
 
 def _work_goes_on(store: Store) -> None:

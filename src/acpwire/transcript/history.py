@@ -34,27 +34,25 @@ PIECE = 1 << 20
 
 
 def updates(snapshot: Snapshot, schema: ModuleType) -> Iterator[Any]:
-    """The updates that rebuild `snapshot` in an empty transcript, and change nothing in one that has it.
-
-    Updates that this version does not know have no identity: they come as they were, and are added once more to a
-    transcript that has them.
-    """
+    """The updates that rebuild `snapshot` in an empty transcript, and change nothing in one that replays them."""
     for entity in snapshot.timeline:
         yield from _WRITERS[type(entity)](entity, schema)
     if snapshot.commands is not None:
-        yield schema.AvailableCommandsUpdate(available_commands=list(snapshot.commands))
+        yield schema.AvailableCommandsUpdate(
+            available_commands=list(snapshot.commands), **_given({"meta": snapshot.commands_meta})
+        )
     if snapshot.config is not None:
-        yield schema.ConfigOptionUpdate(config_options=list(snapshot.config))
+        yield schema.ConfigOptionUpdate(config_options=list(snapshot.config), **_given({"meta": snapshot.config_meta}))
     info = _given(snapshot.info)
     if info:
         yield schema.SessionInfoUpdate(**info)
     if snapshot.usage is not None:
-        used, size, cost = snapshot.usage
-        yield schema.UsageUpdate(used=used, size=size, cost=cost)
+        used, size, cost, meta = snapshot.usage
+        yield schema.UsageUpdate(used=used, size=size, cost=cost, **_given({"meta": meta}))
     if snapshot.state.last_known is not None:
         yield snapshot.state.last_known
-    if not snapshot.state.confirmed:
-        yield schema.StateUpdate(state="unknown")
+    if snapshot.state.lost is not None:
+        yield snapshot.state.lost
 
 
 def line(update: Any) -> bytes:
@@ -107,12 +105,14 @@ def _tool_call(call: ToolCall, schema: ModuleType) -> Iterator[Any]:
 
 def _terminal(terminal: Terminal, schema: ModuleType) -> Iterator[Any]:
     members = _members(terminal, "command", "cwd", "exit_status", "size", "capabilities")
-    data = None if terminal.output is None else bytes(terminal.output)
-    if data is not None:
-        members["output"] = schema.TerminalOutput(data=_base64(data[:PIECE]))
+    data = b""
+    if terminal.output is not None:
+        data = bytes(terminal.output)
+        its_own = _given({"meta": terminal.output.meta})
+        members["output"] = schema.TerminalOutput(data=_base64(data[:PIECE]), **its_own)
     yield schema.TerminalUpdate(terminal_id=terminal.id, **members)
-    for start in range(PIECE, len(data or b""), PIECE):
-        yield schema.TerminalOutputChunk(terminal_id=terminal.id, data=_base64((data or b"")[start : start + PIECE]))
+    for start in range(PIECE, len(data), PIECE):
+        yield schema.TerminalOutputChunk(terminal_id=terminal.id, data=_base64(data[start : start + PIECE]))
 
 
 def _base64(data: bytes) -> str:
@@ -120,7 +120,7 @@ def _base64(data: bytes) -> str:
 
 
 def _plan(plan: Plan, schema: ModuleType) -> Iterator[Any]:
-    yield schema.PlanUpdate(plan=plan.content)
+    yield schema.PlanUpdate(plan=plan.content, **_members(plan))
 
 
 def _compaction(compaction: Compaction, schema: ModuleType) -> Iterator[Any]:

@@ -18,6 +18,7 @@ class Usage(NamedTuple):
     used: int
     size: int
     cost: Any = None
+    meta: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +26,14 @@ class State:
     """The session's foreground work: what was last known of it, and whether that still holds (ST-12)."""
 
     last_known: Any = None
-    """The last `state_update` with a state that this version knows; None before the first, which means idle (ST-07)."""
-    confirmed: bool = True
-    """False after `unknown` and after a value that is not listed: no longer to be presented as what is."""
+    """The last `state_update` that told a state which this version knows; None before the first: idle (ST-07)."""
+    lost: Any = None
+    """The `unknown` that came since; for a value that is not listed, which stands on the timeline, a plain one."""
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether what was last known still holds; if not, it is no longer to be presented as what is (ST-12)."""
+        return self.lost is None
 
     @property
     def value(self) -> str:
@@ -57,7 +63,9 @@ class Snapshot:
     timeline: tuple[Entity, ...]
     state: State
     commands: tuple[Any, ...] | None
+    commands_meta: Mapping[str, Any] | None
     config: tuple[Any, ...] | None
+    config_meta: Mapping[str, Any] | None
     info: Mapping[str, Any]
     usage: Usage | None
 

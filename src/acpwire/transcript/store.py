@@ -6,14 +6,17 @@ what any update means (`fold`), or what is asked of a transcript (`transcript`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from acpwire import v2
+from acpwire.wire.surrogates import encode_escaped
 
-from .content import Blocks, owned
+from .content import Blocks
 from .entities import Entity, Message
+from .frozen import FrozenDict, frozen
 from .snapshot import Snapshot, State, Usage
 
 E = TypeVar("E", bound=Entity)
@@ -50,14 +53,19 @@ class Store:
         """How many updates came that are not known."""
         self.state = State()
         self.commands: tuple[Any, ...] | None = None
+        self.commands_meta: Mapping[str, Any] | None = None
         self.config: tuple[Any, ...] | None = None
-        self.info: Mapping[str, Any] = {"title": None, "updated_at": None, "meta": None}
+        self.config_meta: Mapping[str, Any] | None = None
+        self.info: Mapping[str, Any] = FrozenDict(title=None, updated_at=None, meta=None)
         self.usage: Usage | None = None
         self.notices: list[Any] = []
         self.spent: Any = None
         """Tokens of the work that ended, but for the newest."""
         self.spent_last: Any = None
         """Tokens of the work that ended last, as its newest snapshot says."""
+        self.expected: Counter[bytes] | None = None
+        """During a replay: updates not known that were here when it began, less those that it brought again."""
+        self._changes: list[Change] = []
         self._frozen: list[Entity] = []
         self._places: dict[int, int] | None = None
         self._touched: list[Entity] = []
@@ -71,7 +79,16 @@ class Store:
                 if place is not None:
                     self._frozen[place] = entity.frozen()
         self._touched.clear()
-        return Snapshot(tuple(self._frozen), self.state, self.commands, self.config, dict(self.info), self.usage)
+        return Snapshot(
+            tuple(self._frozen),
+            self.state,
+            self.commands,
+            self.commands_meta,
+            self.config,
+            self.config_meta,
+            self.info,
+            self.usage,
+        )
 
     def remove(self, category: str, entity_id: str) -> None:
         """Take an entity from the timeline, if it is there."""
@@ -104,21 +121,37 @@ class Store:
         return cast("E", found)
 
     def changed(self, entity: Entity, what: Literal["appended", "replaced"], start: int = 0) -> None:
-        """Note that an entity differs from the last snapshot, and tell it."""
+        """Note that an entity differs from the last snapshot, and that this is to be told."""
         if not entity.touched:
             entity.touched = True
             self._touched.append(entity)
         if self.observer is not None:
-            self.observer(Change(entity.category, entity.id, what, start))
+            self._changes.append(Change(entity.category, entity.id, what, start))
 
     def tell(self, kind: str, entity_id: str, what: Literal["created", "appended", "replaced", "removed"]) -> None:
-        """Tell the observer, if there is one."""
+        """Note what is to be told, if there is an observer."""
         if self.observer is not None:
-            self.observer(Change(kind, entity_id, what))
+            self._changes.append(Change(kind, entity_id, what))
+
+    def deliver(self) -> None:
+        """Tell the observer what was noted. It may raise, or apply more: nothing is half done any longer."""
+        if self.observer is not None:
+            changes, self._changes = self._changes, []
+            for change in changes:
+                self.observer(change)
 
     def blocks(self, blocks: Iterable[Any] = ()) -> Blocks:
         """Content that begins with these blocks."""
         return Blocks(self.schema.TextContent, blocks)
+
+    def is_replayed(self, update: Any) -> bool:
+        """Whether a replay brings again what is held; of several that are equal, each stands for one."""
+        if self.expected is None:
+            return False
+        key = encode_escaped(update)
+        known = self.expected[key] > 0
+        self.expected[key] -= known
+        return known
 
     def patched(self, update: Any) -> Iterator[tuple[str, Any]]:
         """Attribute and new value of everything that a patch sets: null leaves the table's reset behind."""
@@ -133,6 +166,6 @@ class Store:
         if new is v2.UNSET or rule == "chunk":
             return old
         if new is None or rule != "patch":
-            return cast("Mapping[str, Any] | None", owned(new))
-        merged = {key: value for key, value in {**(old or {}), **owned(new)}.items() if value is not None}
-        return merged or None
+            return cast("Mapping[str, Any] | None", frozen(new))
+        merged = {key: value for key, value in {**(old or {}), **new}.items() if value is not None}
+        return frozen(merged) or None

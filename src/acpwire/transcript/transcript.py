@@ -5,11 +5,14 @@ Owns: `Transcript`. Does not know: what an update does (`fold`), connections, fi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
 from acpwire import v2
+from acpwire.wire.surrogates import encode_escaped
 
 from . import fold, history
 from .entities import Compaction, Entity, Message, Plan, SessionMessage, Subagent, Terminal, ToolCall
@@ -21,11 +24,16 @@ class Transcript:
     """What a stream of updates adds up to (table B2 of the protocol, SU-*).
 
     `schema` is the generated package that the updates are made of; its tables say what is a patch, what null leaves
-    behind and what `meta` does, so types of an older draft fold by its rules. `observer` is called during each `apply`
-    with what changed. `cwd` and `additional_directories` are the session's own, which its children inherit.
+    behind and what `meta` does, so types of an older draft fold by its rules. `cwd` and `additional_directories` are
+    the session's own, which its children inherit.
 
-    Nothing of an update is kept that could change: lists and dicts are copied. Entities belong to the transcript and go
-    on changing; snapshots do not. Nothing raises but what an observer raises. Not thread-safe.
+    `observer` is called with each change of an update, once all of the update is folded; it may look at the transcript
+    and apply more. What it raises reaches the caller of `apply`: the update counts as applied, its further changes are
+    not told, the next update is folded and told as any other.
+
+    Nothing of an update is kept that could change: its JSON is held as dicts and lists that refuse to be written to
+    (`copy.deepcopy` gives plain ones). Entities belong to the transcript and go on changing; snapshots do not. Updates
+    are all that a transcript is told; no response sets what one has reported (SU-12). Not thread-safe.
     """
 
     def __init__(
@@ -54,13 +62,32 @@ class Transcript:
     def apply(self, update: Any) -> None:
         """Fold one update: any variant of `SessionUpdate`, or the `ToolCallFields` of a permission request (PM-03).
 
-        Raises `TypeError` for anything else.
+        Raises `TypeError` for anything else, and what the observer raises.
         """
         cls = update.__class__
         handler = self._handlers.get(cls)
         if handler is None:
             handler = self._handlers[cls] = fold.handler_of(update, self.schema.PATCHES)
-        handler(self._store, update)
+        store = self._store
+        handler(store, update)
+        if store.observer is not None:
+            store.deliver()
+
+    @contextmanager
+    def replaying(self) -> Generator[None]:
+        """For applying a history that may be here already: that of a resumed session, or `updates()`; it adds nothing.
+
+        Replayed entities are found by their IDs at any time (SS-19). What this version does not know has no identity,
+        so that two equal ones are two, as chunks are. Inside this block they are taken for those that were here when it
+        was entered, one for one; only what is beyond them is added.
+        """
+        before = self._store.expected
+        unknown = self._store.by_category["unknown"].values()
+        self._store.expected = Counter(encode_escaped(entity.update) for entity in unknown)
+        try:
+            yield
+        finally:
+            self._store.expected = before
 
     def cancel_unfinished(self) -> None:
         """Mark the tool calls that have not ended as cancelled, provisionally (CA-02): `session/cancel` was sent."""
@@ -68,13 +95,18 @@ class Transcript:
             if not call.is_final and not call.provisional:
                 call.provisional = True
                 self._store.changed(call, "replaced")
+        self._store.deliver()
 
     def snapshot(self) -> Snapshot:
         """The transcript as it is now, for ever; what did not change since the last snapshot is shared with it."""
         return self._store.snapshot()
 
     def updates(self) -> Iterator[Any]:
-        """The updates that rebuild this history, materialised and in timeline order; no notices (SU-04, CP-17)."""
+        """The updates that rebuild this history, materialised and in timeline order; no notices (SU-04, CP-17).
+
+        Left out are the `_meta` of chunks and provisional marks; what the work before the last cost (`spent`) is not
+        part of a history. On a transcript that has the history, apply them within `replaying`.
+        """
         return history.updates(self.snapshot(), self.schema)
 
     def save(self) -> Iterator[bytes]:
@@ -167,9 +199,19 @@ class Transcript:
         return self._store.commands
 
     @property
+    def commands_meta(self) -> Mapping[str, Any] | None:
+        """`_meta` of the update that reported the commands."""
+        return self._store.commands_meta
+
+    @property
     def config(self) -> tuple[Any, ...] | None:
         """The configuration options; None until they are reported."""
         return self._store.config
+
+    @property
+    def config_meta(self) -> Mapping[str, Any] | None:
+        """`_meta` of the update that reported the configuration options."""
+        return self._store.config_meta
 
     @property
     def info(self) -> Mapping[str, Any]:
