@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 import acpwire
 from acpwire import v2
-from acpwire.transcript import Change, Transcript, Usage
+from acpwire.transcript import Change, Entity, Transcript, Usage
 from acpwire.transcript.fold import HANDLERS
 from acpwire.wire.values import WireStruct
 from tests.models import transcript as model
 from tests.transcript.judged import entity, whole
-from tests.transcript.streams import streams
+from tests.transcript.streams import KINDS, interleavings, streams
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 GOLDEN = Path(__file__).with_name("golden")
@@ -506,15 +506,25 @@ def test_a_child_outlives_its_work() -> None:  # SA-03, SA-07
 # --- laws -------------------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
-@given(streams(unknown=False), st.lists(st.booleans(), min_size=12, max_size=12))
-def test_entities_do_not_touch_each_other(updates: list[Any], others: list[bool]) -> None:  # SU-08
-    noise = [v2.AgentMessageChunk(message_id="other", content=A), v2.ToolCallUpdate(tool_call_id="other", title="x")]
-    mixed: list[Any] = []
-    for update, other in zip(updates, others, strict=False):
-        mixed += [update, *noise] if other else [update]
-    alone, together = fold(updates), fold(mixed)
-    assert [each for each in together.timeline if each.id != "other"] == list(alone.timeline)
+@settings(deadline=None, max_examples=300)
+@given(interleavings())
+def test_any_interleaving_of_two_entities_is_each_of_them_alone(streams_of_two: tuple[list[Any], ...]) -> None:  # SU-08
+    one, other, mixed = map(fold, streams_of_two)
+    both = sorted([*one.timeline, *other.timeline], key=_name)
+    assert sorted(mixed.timeline, key=_name) == both
+    untouched = Transcript()
+    for part in ("state", "commands", "commands_meta", "config", "config_meta", "info", "usage", "spent", "notices"):
+        alone = [getattr(transcript, part) for transcript in (one, other)]
+        expected = [value for value in alone if value != getattr(untouched, part)] or [getattr(untouched, part)]
+        assert [getattr(mixed, part)] == expected
+
+
+def _name(entity: Entity) -> tuple[str, str]:
+    return entity.category, entity.id
+
+
+def test_updates_of_every_variant_are_interleaved() -> None:
+    assert sorted(getattr(v2, name).tag for names in KINDS.values() for name in names) == sorted(HANDLERS)
 
 
 @given(st.text(), st.lists(st.integers(0, 30), max_size=6))
