@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from acpwire import v2
-from acpwire.transcript import Transcript, history
+from acpwire.transcript import Transcript, Unknown, history
 from acpwire.wire import DecodeError, EncodeError
 from tests.transcript.streams import streams
 from tests.transcript.test_fold import fold, fold_recording
@@ -27,15 +28,58 @@ def test_folding_the_updates_or_loading_the_lines_gives_an_equal_snapshot(update
 
 
 @settings(deadline=None)
-@given(streams(unknown=False))
-def test_replaying_onto_a_transcript_that_has_it_changes_nothing(updates: list[Any]) -> None:  # CP-18, SS-19
-    transcript = fold(
-        update for update in updates if not isinstance(update, v2.UnknownVariant)
-    )  # they have no identity
-    before = transcript.snapshot()
-    for update in [*transcript.updates()]:
-        transcript.apply(update)
-    assert transcript.snapshot() == before
+@given(streams(), st.integers(1, 2))
+def test_replaying_onto_a_transcript_that_has_it_changes_nothing(updates: list[Any], times: int) -> None:
+    """CP-18, SS-19, SU-03, ST-08, US-06."""
+    transcript = fold(updates)
+    before, notices, spent = transcript.snapshot(), transcript.notices, transcript.spent
+    for _ in range(times):
+        with transcript.replaying():
+            for update in transcript.updates():
+                transcript.apply(update)
+    assert (transcript.snapshot(), transcript.notices, transcript.spent) == (before, notices, spent)
+
+
+def test_what_is_not_known_has_no_identity_but_in_a_replay() -> None:  # SU-03, SU-04
+    """Two equal ones may be two pieces of a whole, so `apply` drops none; a replay brings each once."""
+    later = [v2.UnknownVariant("_piece", b'{"sessionUpdate":"_piece","text":"%s"}' % text) for text in (b"a", b"b")]
+    piece, other = later
+    transcript = fold([piece, piece])
+    assert [each.id for each in transcript.timeline] == ["0", "1"]
+    with transcript.replaying():
+        for update in (piece, other, piece, piece):
+            transcript.apply(update)
+    found = [each.update.data["text"] for each in transcript.timeline if isinstance(each, Unknown)]
+    assert found == ["a", "a", "b", "a"]
+    transcript.apply(piece)
+    assert len(transcript.timeline) == 5
+
+
+def test_a_replay_that_breaks_off_is_over() -> None:
+    piece = v2.UnknownVariant("_piece", b'{"sessionUpdate":"_piece"}')
+    transcript = fold([piece])
+
+    def break_off() -> None:
+        with transcript.replaying():
+            raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        break_off()
+    transcript.apply(piece)
+    assert len(transcript.timeline) == 2
+
+
+def test_a_replay_counts_news_but_not_what_is_known() -> None:  # ST-08, US-06, X11
+    usage = v2.Usage(total_tokens=5, input_tokens=3, output_tokens=2)
+    running, idle = v2.StateUpdate(state="running"), v2.StateUpdate(state="idle", usage=usage)
+    transcript = fold([idle, v2.UnknownVariant("state_update", b'{"sessionUpdate":"state_update","state":"_busy"}')])
+    with transcript.replaying():
+        transcript.apply(idle)
+    assert transcript.spent == usage
+    transcript.apply(running)
+    with transcript.replaying():
+        transcript.apply(idle)
+    assert transcript.spent == v2.Usage(total_tokens=10, input_tokens=6, output_tokens=4)
 
 
 @pytest.mark.parametrize("name", ["codex-acp", "ts-sdk"])
@@ -102,6 +146,15 @@ def test_the_state_comes_last_and_a_lost_one_is_lost_again() -> None:  # ST-09, 
     transcript = fold([running, v2.StateUpdate(state="unknown"), v2.AgentMessageChunk(message_id="m", content=A)])
     assert [update.tag for update in transcript.updates()] == ["agent_message", "state_update", "state_update"]
     assert fold(transcript.updates()).state == transcript.state
+
+
+def test_a_lost_state_keeps_what_came_with_it() -> None:  # ST-12, BG-01, MT-06
+    lost = v2.StateUpdate(state="unknown", background=[v2.BackgroundTerminal(terminal_id="t")], meta={"why": 1})
+    transcript = fold([v2.StateUpdate(state="running"), lost])
+    assert (transcript.state.lost, transcript.state.value) == (lost, "unknown")
+    assert [*transcript.updates()] == [v2.StateUpdate(state="running"), lost]
+    transcript.apply(v2.StateUpdate(state="running"))
+    assert (transcript.state.lost, transcript.state.confirmed) == (None, True)
 
 
 def test_lone_surrogates_are_saved_as_what_they_are() -> None:  # SU-09

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 from acpwire import v2
-from acpwire.transcript import Change, Transcript
+from acpwire.transcript import Blocks, Change, Compaction, Entity, Terminal, Transcript
 from acpwire_codegen.__main__ import main as codegen
+from tests.transcript.streams import streams
 from tests.transcript.test_fold import CORPUS, call, fold
 
 A, B, C, D = (v2.TextContent(text=letter) for letter in "ABCD")
@@ -94,15 +96,81 @@ def test_an_observer_learns_what_to_draw_and_nothing_else() -> None:
     )
     assert changes == [
         ("agent", "m", "created", 0),
-        ("agent", "m", "appended", 0),
         ("agent", "m", "appended", 1),
         ("agent", "m", "replaced", 0),
         ("terminal", "t", "created", 0),
-        ("terminal", "t", "appended", 0),
         ("terminal", "t", "appended", 2),
         ("notice", "", "created", 0),
         ("commands", "", "replaced", 0),
     ]
+
+
+UPDATES: list[Any] = [
+    v2.AgentMessageChunk(message_id="m", content=A),
+    v2.AgentMessage(message_id="n", content=[A, B], meta={"k": 1}),
+    call("in_progress", title="T"),
+    v2.TerminalOutputChunk(terminal_id="t", data="b2s="),
+    v2.PlanUpdate(plan=v2.PlanItems(plan_id="p", entries=[])),
+    v2.CompactionSummaryChunk(compaction_id="c", content=A),
+    v2.UnknownVariant("state_update", b'{"sessionUpdate":"state_update","state":"_busy"}'),
+    v2.UsageUpdate(used=1, size=2),
+    v2.Notice(severity="info", title="hi"),
+]
+
+
+@pytest.mark.parametrize("update", UPDATES, ids=lambda update: update.tag)
+def test_an_update_is_folded_in_full_whatever_an_observer_raises(update: Any) -> None:
+    def fail(change: Change) -> None:
+        raise RuntimeError(change.category)
+
+    transcript = Transcript(observer=fail)
+    expected = fold([update, update])
+    for _ in range(2):
+        with pytest.raises(RuntimeError):
+            transcript.apply(update)
+    assert transcript.snapshot() == expected.snapshot()
+    assert transcript.notices == expected.notices
+
+
+def test_the_next_update_is_told_as_any_other_after_an_observer_raised() -> None:
+    told: list[Change] = []
+
+    def fail_once(change: Change) -> None:
+        told.append(change)
+        if len(told) == 1:
+            raise RuntimeError
+
+    transcript = Transcript(observer=fail_once)
+    with pytest.raises(RuntimeError):
+        transcript.apply(v2.AgentMessageChunk(message_id="m", content=A))
+    transcript.apply(v2.AgentMessageChunk(message_id="m", content=B))
+    assert told == [("agent", "m", "created", 0), ("agent", "m", "appended", 1)]
+
+
+def test_all_calls_are_marked_as_cancelled_whatever_an_observer_raises() -> None:  # CA-02
+    def fail(change: Change) -> None:
+        if change.what == "replaced" and transcript.tool_calls[change.id].provisional:
+            raise RuntimeError
+
+    transcript = fold([], observer=fail)
+    for key in "tu":
+        transcript.apply(v2.ToolCallUpdate(tool_call_id=key))
+    with pytest.raises(RuntimeError):
+        transcript.cancel_unfinished()
+    assert {each.display_status for each in transcript.tool_calls.values()} == {"cancelled"}
+
+
+def test_an_observer_meets_the_whole_update_and_may_apply_more() -> None:
+    seen: list[tuple[str, str]] = []
+
+    def look(change: Change) -> None:
+        seen.append((change.what, transcript.text))
+        if len(seen) == 1:
+            transcript.apply(v2.AgentMessageChunk(message_id="m", content=B))
+
+    transcript = Transcript(observer=look)
+    transcript.apply(v2.AgentMessageChunk(message_id="m", content=A))
+    assert seen == [("created", "A"), ("appended", "AB")]
 
 
 def test_a_child_inherits_what_it_does_not_set_and_null_state_is_not_idle() -> None:  # SA-04, SA-05, SA-06
@@ -115,3 +183,30 @@ def test_a_child_inherits_what_it_does_not_set_and_null_state_is_not_idle() -> N
     transcript.apply(v2.SubagentUpdate(session_id="s", state=None, additional_directories=None, cwd="/c"))
     assert child.state is None
     assert (transcript.inherited_cwd("s"), transcript.inherited_directories("s")) == ("/c", ("/q",))
+
+
+@settings(deadline=None)
+@given(streams())
+def test_a_display_that_does_what_an_observer_is_told_shows_the_transcript(updates: list[Any]) -> None:
+    """Nobody has to compare: drawn anew where created or replaced, drawn further where appended."""
+    shown: dict[tuple[str, str], Any] = {}
+
+    def draw(change: Change) -> None:
+        name = (change.category, change.id)
+        if change.what == "removed":
+            del shown[name]
+        elif change.id:
+            (found,) = [each for each in transcript.timeline if (each.category, each.id) == name]
+            whole = content(found)
+            shown[name] = shown[name] + whole[change.start :] if change.what == "appended" else whole
+
+    def content(entity: Entity) -> Any:
+        if isinstance(entity, Terminal):
+            return bytes(entity.output or b"")
+        found: Any = entity.summary if isinstance(entity, Compaction) else getattr(entity, "content", None)
+        return found[:] if isinstance(found, Blocks) else found
+
+    transcript = Transcript(observer=draw)
+    for update in updates:
+        transcript.apply(update)
+    assert shown == {(each.category, each.id): content(each) for each in transcript.timeline}

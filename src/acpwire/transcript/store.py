@@ -30,8 +30,8 @@ class Change(NamedTuple):
     """What one `apply` changed, for those who show it.
 
     `category` is that of the entity, or "state", "commands", "config", "info", "usage", "notice" (with no `id`).
-    "appended": the content grew by what lies from `start` to its end; where it says "replaced", anything may have
-    changed.
+    "created": it is new, with all that it holds. "appended": its content grew by what lies from `start` to its end.
+    "replaced": anything may have changed.
     """
 
     category: str
@@ -126,7 +126,9 @@ class Store:
             entity.touched = True
             self._touched.append(entity)
         if self.observer is not None:
-            self._changes.append(Change(entity.category, entity.id, what, start))
+            created = Change(entity.category, entity.id, "created")
+            if self._changes[-1:] != [created]:  # which says it all
+                self._changes.append(Change(entity.category, entity.id, what, start))
 
     def tell(self, kind: str, entity_id: str, what: Literal["created", "appended", "replaced", "removed"]) -> None:
         """Note what is to be told, if there is an observer."""
