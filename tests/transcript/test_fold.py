@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 import acpwire
 from acpwire import v2
-from acpwire.transcript import Change, Entity, Transcript, Usage
+from acpwire.transcript import Change, Entity, Subagent, Terminal, ToolCall, Transcript, Usage
 from acpwire.transcript.fold import HANDLERS
+from acpwire.wire import DecodeError
 from acpwire.wire.values import WireStruct
 from tests.models import transcript as model
 from tests.transcript.judged import entity, whole
@@ -84,7 +85,7 @@ def _minimal(cls: Any) -> bytes:
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 
-def test_chunks_and_whole_messages_mix_as_the_page_shows() -> None:  # MS-03, MS-05, MS-06
+def test_chunks_and_whole_messages_mix_as_the_page_shows() -> None:  # MS-02, MS-03, MS-05, MS-06
     transcript = fold(
         [
             v2.AgentMessage(message_id="m", content=[A]),
@@ -313,7 +314,7 @@ def test_a_compaction_keeps_streamed_text_until_a_summary_replaces_it() -> None:
     assert (found.summary.text, found.error) == ("", "no")
 
 
-def test_notices_and_compactions_change_nothing_else() -> None:  # NT-05, NT-09, CP-19, CP-20
+def test_notices_and_compactions_change_nothing_else() -> None:  # NT-05, NT-09, NT-11, CP-19, CP-20
     running = v2.StateUpdate(state="running")
     transcript = fold([running, v2.AgentMessageChunk(message_id="m", content=A), call("in_progress")])
     before = transcript.snapshot()
@@ -501,6 +502,133 @@ def test_a_child_outlives_its_work() -> None:  # SA-03, SA-07
     updates = [v2.SubagentUpdate(session_id="s", state=v2.StateSnapshot(state=state)) for state in ("running", "idle")]
     transcript = fold(updates)
     assert transcript.subagents["s"].state == v2.StateSnapshot(state="idle")
+
+
+def test_a_session_message_changes_the_transcript_it_was_applied_to_and_no_other() -> None:  # SM-02, SM-11
+    """Whomever it names: no incoming entry is made of an outgoing one."""
+    here, there = Transcript(), Transcript()
+    here.apply(v2.SessionMessage(message_id="m", sender_session_id="here", recipient_session_id="there", content=[A]))
+    assert there.snapshot() == Transcript().snapshot()
+    there.apply(v2.SessionMessageChunk(message_id="m", content=B))
+    assert (here.session_messages["m"].text, there.session_messages["m"].text) == ("A", "B")
+    assert (len(here.timeline), there.session_messages["m"].sender_session_id) == (1, None)
+
+
+def test_a_notice_patches_no_earlier_one_and_its_severity_means_nothing() -> None:  # NT-04, NT-05, NT-10
+    notices = [
+        v2.Notice(severity="error", title="T", description="D", meta={"a": 1}),
+        v2.Notice(severity="_fatal", title="T"),
+        v2.decode(v2.Notice, b'{"severity":"info","title":"T","description":null,"_meta":null}'),
+    ]
+    transcript = fold(notices)
+    assert [(each.severity, each.description, each.meta) for each in transcript.notices] == [
+        ("error", "D", {"a": 1}),
+        ("_fatal", None, None),
+        ("info", None, None),
+    ]
+    assert transcript.snapshot() == Transcript().snapshot()
+
+
+def test_plans_keep_priorities_and_statuses_that_are_not_known() -> None:  # PN-08, EX-03
+    entries = [v2.PlanEntry(content="x", priority="_soon", status="_blocked")]
+    transcript = fold([v2.PlanUpdate(plan=v2.PlanItems(plan_id="p", entries=entries))])
+    for found in (transcript, Transcript.load(transcript.save())):
+        (entry,) = found.plans["p"].content.entries
+        assert (entry.priority, entry.status) == ("_soon", "_blocked")
+
+
+def test_a_child_is_known_from_its_first_update_and_none_from_anything_else() -> None:  # SA-02
+    transcript = fold([v2.SessionMessage(message_id="m", recipient_session_id="other")])
+    assert not transcript.subagents
+    transcript.apply(v2.SubagentUpdate(session_id="child"))
+    transcript.apply(v2.SubagentUpdate(session_id="child", title="Named"))
+    assert [(key, each.title) for key, each in transcript.subagents.items()] == [("child", "Named")]
+
+
+@pytest.mark.parametrize(
+    ("tag", "key"),
+    [("tool_call_update", "toolCallId"), ("terminal_update", "terminalId"), ("subagent_update", "sessionId")],
+)
+def test_what_may_be_cancelled_says_so_until_it_does_not(tag: str, key: str) -> None:  # TC-18, TM-11, SA-06
+    steps: list[tuple[dict[str, Any], bool]] = [
+        ({}, False),
+        ({"capabilities": {"cancel": {}}}, True),
+        ({"_meta": {"k": 1}}, True),
+        ({"capabilities": {}}, False),
+        ({"capabilities": {"cancel": {}}}, True),
+        ({"capabilities": {"cancel": None}}, False),
+        ({"capabilities": {"cancel": {}}}, True),
+        ({"capabilities": None}, False),
+    ]
+    transcript = Transcript()
+    for members, expected in steps:
+        document: dict[str, Any] = {"sessionUpdate": tag, key: "x", **members}
+        transcript.apply(v2.decode(v2.SessionUpdate, json.dumps(document).encode()))
+        (found,) = transcript.timeline
+        assert isinstance(found, ToolCall | Terminal | Subagent)
+        assert found.may_cancel is expected
+
+
+def test_a_reason_and_background_work_that_are_not_known_are_kept() -> None:  # SR-09, BG-01, BG-04
+    line = (
+        b'{"sessionUpdate":"state_update","state":"idle","stopReason":"_bored","background":[{"type":"_job","n":1.0}]}'
+    )
+    transcript = Transcript.load([line])
+    assert (transcript.state.value, transcript.state.stop_reason) == ("idle", "_bored")
+    (job,) = transcript.state.last_known.background
+    assert job.raw == b'{"type":"_job","n":1.0}'
+    assert Transcript.load(transcript.save()).state == transcript.state
+
+
+KNOWN = (
+    b'{"sessionUpdate":"agent_message","messageId":"m","content":[{"type":"text","text":"known"}]}',
+    b'{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"known","locations":[{"path":"/k","line":7}]}',
+    b'{"sessionUpdate":"terminal_update","terminalId":"t","cwd":"/known","size":{"cols":80,"rows":25}}',
+    b'{"sessionUpdate":"subagent_update","sessionId":"s","title":"known","cwd":"/known"}',
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "same_as"),
+    [
+        (b'"agent_message","messageId":"m","content":5', b'"agent_message","messageId":"m"'),  # MS-12
+        (
+            b'"agent_message","messageId":"m","content":[5,{"type":"text","text":"x"}]',  # MS-12
+            b'"agent_message","messageId":"m","content":[{"type":"text","text":"x"}]',
+        ),
+        (
+            b'"tool_call_update","toolCallId":"t","locations":[{"path":"/a","line":0}]',  # TC-16
+            b'"tool_call_update","toolCallId":"t","locations":[{"path":"/a"}]',
+        ),
+        (b'"tool_call_update","toolCallId":"t","title":5', b'"tool_call_update","toolCallId":"t"'),
+        (
+            b'"terminal_update","terminalId":"t","size":{"cols":0,"rows":1}',
+            b'"terminal_update","terminalId":"t"',
+        ),  # TM-10
+        (b'"subagent_update","sessionId":"s","title":5', b'"subagent_update","sessionId":"s"'),  # SA-08
+        (b'"state_update","state":"idle","stopReason":5', b'"state_update","state":"idle"'),  # SR-10
+    ],
+)
+def test_a_malformed_part_is_one_that_was_omitted_and_clears_nothing(line: bytes, same_as: bytes) -> None:
+    found, expected = (
+        Transcript.load([*KNOWN, b'{"sessionUpdate":' + update + b"}"]).snapshot() for update in (line, same_as)
+    )
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'"subagent_update","sessionId":"s","cwd":5',  # SA-08
+        b'"subagent_update","sessionId":"s","additionalDirectories":[5]',  # SA-08
+        b'"notice","severity":"info","title":""',  # NT-03
+        b'"usage_update","used":-1,"size":1',  # US-02
+        b'"agent_message","messageId":5',  # SU-13
+    ],
+)
+def test_an_update_that_is_malformed_as_a_whole_is_an_error_and_no_unknown_one(line: bytes) -> None:
+    with pytest.raises(DecodeError):
+        Transcript.load([*KNOWN, b'{"sessionUpdate":' + line + b"}"])
 
 
 # --- laws -------------------------------------------------------------------------------------------------------------

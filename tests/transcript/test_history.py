@@ -102,7 +102,7 @@ def test_streamed_text_goes_out_whole_and_no_notice_goes_out() -> None:  # SU-04
     assert [*transcript.updates()] == [v2.AgentMessage(message_id="m", content=[v2.TextContent(text="AB")])]
 
 
-def test_several_blocks_go_out_as_a_primer_and_chunks() -> None:
+def test_several_blocks_go_out_as_a_primer_and_chunks() -> None:  # MS-13
     transcript = fold([v2.AgentMessage(message_id="m", content=[A, IMAGE], meta={"k": 1})])
     assert [*transcript.updates()] == [
         v2.AgentMessage(message_id="m", content=[], meta={"k": 1}),

@@ -57,7 +57,7 @@ def test_types_of_an_older_draft_fold_by_its_rule(tmp_path: Path, monkeypatch: p
             del sys.modules[name]
 
 
-def test_cancelling_marks_what_has_not_ended_until_the_agent_says_otherwise() -> None:  # CA-02, CA-08
+def test_cancelling_marks_what_has_not_ended_until_the_agent_says_otherwise() -> None:  # CA-02, CA-08, TC-20
     transcript = fold([call("in_progress"), v2.ToolCallUpdate(tool_call_id="done", status="completed")])
     before = transcript.snapshot()
     transcript.cancel_unfinished()
@@ -78,6 +78,27 @@ def test_cancelling_marks_what_has_not_ended_until_the_agent_says_otherwise() ->
 def test_what_is_no_update_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="is no session update"):
         Transcript().apply(value)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        v2.NewSessionResponse(session_id="s", config_options=[], available_commands=[]),
+        v2.ResumeSessionResponse(config_options=[], available_commands=[]),
+        v2.PromptResponse(message_id="m"),
+    ],
+)
+def test_no_response_changes_what_updates_have_reported(response: Any) -> None:  # SU-12, ST-10, PL-25
+    """Whoever sets up a session sees by None what no update has reported yet."""
+    assert (Transcript().commands, Transcript().config) == (None, None)
+    command = v2.Command(name="go", description="Go")
+    reported = [v2.AvailableCommandsUpdate(available_commands=[command]), v2.ConfigOptionUpdate(config_options=[])]
+    transcript = fold([*reported, v2.StateUpdate(state="running")])
+    before = transcript.snapshot()
+    with pytest.raises(TypeError, match="is no session update"):
+        transcript.apply(response)
+    assert transcript.snapshot() == before
+    assert not transcript.state.is_idle
 
 
 def test_an_observer_learns_what_to_draw_and_nothing_else() -> None:
