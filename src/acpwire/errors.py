@@ -18,7 +18,7 @@ along. Does not know: when each is raised.
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final, TypeGuard, cast
 
 import msgspec
 
@@ -172,8 +172,7 @@ class VersionMismatch(RequestError):
     def supported(self) -> list[int]:
         """The versions that the peer speaks, where it says them."""
         found = _member(self.data, "supported")
-        versions: list[Any] = found if isinstance(found, list) else []
-        return [version for version in versions if isinstance(version, int)]
+        return [version for version in found if isinstance(version, int)] if _is_list(found) else []
 
     @classmethod
     def fits(cls, error: ErrorObject) -> bool:
@@ -191,6 +190,10 @@ class UsageError(Error):
 
 def _member(data: Any, name: str) -> Any:
     return cast("dict[str, Any]", data).get(name) if isinstance(data, dict) else None
+
+
+def _is_list(data: Any) -> TypeGuard[list[Any]]:
+    return isinstance(data, list)
 
 
 def _shown(data: Any) -> str:

@@ -132,13 +132,22 @@ class Method(Generic[P, R]):
     """One method of the protocol: what it is called, who handles it, and the types of its params and result.
 
     `stable` tells whether it is outside the draft, `gate` the capability that a peer must have advertised before it is
-    called ("" for none).
+    called ("" for none), and `decoding` how values of its package are decoded: a method of one's own (`_x/y`) borrows
+    it from any of the protocol's.
     """
 
-    __slots__ = ("_decoding", "gate", "kind", "name", "params", "result", "side", "stable")
+    __slots__ = ("decoding", "gate", "kind", "name", "params", "result", "side", "stable")
 
     def __init__(
-        self, name: str, side: Side, kind: Kind, params: Any, result: Any, decoding: Decoding, stable: bool, gate: str
+        self,
+        name: str,
+        side: Side,
+        kind: Kind,
+        params: Any,
+        result: Any,
+        decoding: Decoding,
+        stable: bool = False,
+        gate: str = "",
     ) -> None:
         self.name = name
         self.side: Side = side
@@ -147,19 +156,19 @@ class Method(Generic[P, R]):
         self.result = result
         self.stable = stable
         self.gate = gate
-        self._decoding = decoding
+        self.decoding = decoding
 
     def __repr__(self) -> str:
         return f"<Method {self.name} ({self.kind}, handled by {self.side})>"
 
     def decode_params(self, raw: Buffer = EMPTY) -> P:
         """Decode params; absent ones and null are read as `{}` (ER-10). Raises `DecodeError`."""
-        value: P = self._decoding.decode(self.params, _or_empty(raw))
+        value: P = self.decoding.decode(self.params, _or_empty(raw))
         return value
 
     def look_at_params(self, raw: Buffer) -> P:
         """Decode params that are known not to decode strictly. Raises `DecodeError`."""
-        value: P = self._decoding.look(self.params, _or_empty(raw))
+        value: P = self.decoding.look(self.params, _or_empty(raw))
         return value
 
     def decode_result(self, raw: Buffer = EMPTY) -> R:
@@ -167,7 +176,7 @@ class Method(Generic[P, R]):
 
         Raises `DecodeError`.
         """
-        value: R = self._decoding.decode(self.result, raw if self.result is Any and bytes(raw) else _or_empty(raw))
+        value: R = self.decoding.decode(self.result, raw if self.result is Any and bytes(raw) else _or_empty(raw))
         return value
 
 

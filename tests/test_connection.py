@@ -1,0 +1,780 @@
+"""The connection without I/O: what is answered to which line, what is owed and what is pending.
+
+Two kinds of test: single rules, named by requirement and hostile case, and a machine that runs two connections against
+each other with garbage in between and looks at laws that hold whatever happens.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+
+from acpwire import v2
+from acpwire.connection import Answered, CancelRequested, Connection, Event, Ignored, Role
+from acpwire.errors import (
+    AuthRequired,
+    ConnectionClosed,
+    DecodeError,
+    EncodeError,
+    RequestError,
+    SessionNotFound,
+    UsageError,
+    VersionMismatch,
+)
+from acpwire.limits import Limits
+from acpwire.wire import Malformed, Method, Notification, Request
+from acpwire.wire.frames import Methods
+from tests import fuzz
+
+HOSTILE = fuzz.hostile()
+INT64_MAX = 2**63 - 1
+OPTION = {"optionId": "o", "name": "Allow", "kind": "allow_once"}
+CHOICES = [v2.PermissionOption(option_id="o", name="Allow", kind="allow_once")]
+
+
+def agent(limits: Limits | None = None, **other: Any) -> Connection:
+    """A connection in the agent's role."""
+    return Connection("agent", v2.decode_from_client, v2.METHODS, limits=limits, **other)
+
+
+def client(limits: Limits | None = None, **other: Any) -> Connection:
+    """A connection in the client's role."""
+    return Connection("client", v2.decode_from_agent, v2.METHODS, limits=limits, **other)
+
+
+def line(**members: Any) -> bytes:
+    """A line of these members, after `jsonrpc`."""
+    return json.dumps({"jsonrpc": "2.0", **members}).encode()
+
+
+def sent(connection: Connection) -> list[Any]:
+    """What goes out, as JSON values; taken."""
+    return [json.loads(one) for one in connection.take().splitlines()]
+
+
+def hostile(name: str) -> tuple[Connection, Event, list[Any]]:
+    """A hostile case as the side meets it that it is sent to: the connection, the event, and what was sent."""
+    to, text = HOSTILE[name]
+    connection = agent() if to == "agent" else client()
+    event = connection.receive(text)
+    return connection, event, sent(connection)
+
+
+def error_of(answer: Any) -> tuple[Any, int]:
+    """Id and code of an answer that is an error."""
+    return answer["id"], answer["error"]["code"]
+
+
+def still_serves(connection: Connection) -> None:
+    """The next good line works."""
+    name = "session/list" if connection.role == "agent" else "session/request_permission"
+    params = {} if connection.role == "agent" else {"sessionId": "s", "title": "t", "options": [OPTION]}
+    event = connection.receive(line(id="next", method=name, params=params))
+    assert isinstance(event, Request)
+    connection.answer(event.id, {"sessions": []})
+    assert sent(connection) == [{"jsonrpc": "2.0", "id": "next", "result": {"sessions": []}}]
+
+
+# --- requests of the peer ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["W-EN-01", "W-EN-02", "W-EN-03", "W-EN-05", "W-EN-14", "W-EN-15", "W-EN-16", "W-EN-18"]
+)
+def test_what_is_no_message_gets_one_answer_with_id_null(name: str) -> None:
+    connection, event, answers = hostile(name)
+    assert isinstance(event, Ignored)
+    assert [error_of(answer) for answer in answers] == [(None, -32600)]
+    still_serves(connection)
+
+
+@pytest.mark.parametrize("name", ["W-EN-07", "W-EN-29", "W-EN-32"])
+def test_what_is_no_json_gets_one_parse_error_with_id_null(name: str) -> None:
+    connection, event, answers = hostile(name)
+    assert isinstance(event, Ignored)
+    assert [error_of(answer) for answer in answers] == [(None, -32700)]
+    still_serves(connection)
+
+
+@pytest.mark.parametrize("name", ["W-EN-11", "W-EN-12"])
+def test_a_request_of_the_wrong_shape_is_answered_under_its_id(name: str) -> None:
+    connection, _, answers = hostile(name)
+    assert [error_of(answer) for answer in answers] == [(1, -32600)]
+    still_serves(connection)
+
+
+def test_a_shell_title_before_a_message_is_reported_with_its_bytes() -> None:
+    """W-EN-08, and no storm: a peer that answers errors with errors ends it by id null (ER-08)."""
+    connection, event, answers = hostile("W-EN-08")
+    assert isinstance(event, Ignored)
+    assert isinstance(event.message, Malformed)
+    assert event.message.line == HOSTILE["W-EN-08"][1]
+    assert [error_of(answer) for answer in answers] == [(None, -32700)]
+    other = agent()
+    assert isinstance(other.receive(json.dumps(answers[0]).encode()), Ignored)
+    assert sent(other) == []
+    still_serves(connection)
+
+
+@pytest.mark.parametrize("name", ["W-EN-09", "W-EN-26"])
+def test_a_byte_order_mark_and_absent_params_are_no_fault(name: str) -> None:
+    connection, event, answers = hostile(name)
+    assert isinstance(event, Request)
+    assert isinstance(event.params, v2.ListSessionsRequest)
+    assert answers == []
+    connection.answer(event.id, v2.ListSessionsResponse(sessions=[]))
+    assert sent(connection) == [{"jsonrpc": "2.0", "id": 1, "result": {"sessions": []}}]
+
+
+@pytest.mark.parametrize("request_id", [0, 1, -1, "1", "", "\ud83d", INT64_MAX, -(2**63)])
+def test_an_id_is_echoed_with_its_exact_type(request_id: int | str) -> None:
+    """ER-02, W-EN-19, W-EN-21."""
+    connection = agent()
+    event = connection.receive(line(id=request_id, method="session/list"))
+    assert isinstance(event, Request)
+    connection.answer(event.id)
+    answer = json.loads(connection.take())
+    assert answer["id"] == request_id
+    assert type(answer["id"]) is type(request_id)
+
+
+def test_one_and_the_string_one_are_two_requests() -> None:
+    """W-EN-21."""
+    connection = agent()
+    for request_id in (1, "1"):
+        assert isinstance(connection.receive(line(id=request_id, method="session/list")), Request)
+    connection.answer("1", {"of": "string"})
+    connection.answer(1, {"of": "number"})
+    assert [answer["id"] for answer in sent(connection)] == ["1", 1]
+
+
+def test_an_id_that_is_in_flight_is_refused_and_the_first_is_answered_once() -> None:
+    """S-CA-04: the second gets -32600."""
+    connection = agent()
+    first = line(id=4, method="session/list")
+    assert isinstance(connection.receive(first), Request)
+    assert isinstance(connection.receive(first), Ignored)
+    assert [error_of(answer) for answer in sent(connection)] == [(4, -32600)]
+    connection.answer(4)
+    assert sent(connection) == [{"jsonrpc": "2.0", "id": 4, "result": {}}]
+    assert isinstance(connection.receive(first), Request), "answered, so the id is free again"
+
+
+def test_an_unknown_request_is_answered_and_an_unknown_notification_is_not() -> None:
+    """W-EN-23, W-EN-24, W-CN-02, EX-06, EX-07, RC-07."""
+    for name, request_id in (("W-EN-23", 1), ("W-CN-02", 5)):
+        connection, event, answers = hostile(name)
+        assert isinstance(event, Ignored)
+        assert [error_of(answer) for answer in answers] == [(request_id, -32601)]
+        assert connection.counters.unknown == 1
+        still_serves(connection)
+    connection, event, answers = hostile("W-EN-24")
+    assert isinstance(event, Ignored)
+    assert answers == []
+    assert (connection.counters.unknown, connection.counters.drops) == (1, 1)
+
+
+def test_an_unknown_name_is_said_back_only_where_it_is_short() -> None:
+    connection = agent()
+    connection.receive(line(id=1, method="no/such"))
+    connection.receive(line(id=2, method="x" * 101))
+    short, long = sent(connection)
+    assert short["error"]["data"] == {"method": "no/such"}
+    assert "data" not in long["error"]
+
+
+def test_the_wrong_kind_and_the_wrong_side_are_said() -> None:
+    """W-EN-33, W-EN-34."""
+    _, _, answers = hostile("W-EN-33")
+    assert error_of(answers[0]) == (7, -32601)
+    assert "session/cancel is a notification" in answers[0]["error"]["message"]
+    _, event, answers = hostile("W-EN-34")
+    assert answers == []
+    assert isinstance(event, Ignored)
+    assert "session/list is a request" in event.reason
+    connection = agent()
+    connection.receive(line(id=1, method="session/request_permission"))
+    assert "handled by the client" in sent(connection)[0]["error"]["message"]
+
+
+@pytest.mark.parametrize("name", ["W-EN-25", "W-EN-28"])
+def test_bad_params_are_answered_by_path_without_their_values(name: str) -> None:
+    """ER-07."""
+    connection, _, answers = hostile(name)
+    assert [error_of(answer) for answer in answers] == [(1, -32602)]
+    assert ("params.cwd" if name == "W-EN-28" else "$.params") in answers[0]["error"]["message"]
+    assert connection.counters.malformed == 1
+    still_serves(connection)
+
+
+def test_a_value_of_bad_params_is_in_no_answer_and_no_reason() -> None:
+    connection = agent()
+    event = connection.receive(line(id=1, method="session/new", params={"cwd": {"secret": "hunter2"}}))
+    assert isinstance(event, Ignored)
+    assert "hunter2" not in event.reason
+    assert b"hunter2" not in connection.take()
+
+
+def test_a_bad_notification_is_dropped_without_an_answer() -> None:
+    """ER-01, ER-07."""
+    connection = agent()
+    event = connection.receive(line(method="session/cancel", params={"sessionId": 5}))
+    assert isinstance(event, Ignored)
+    assert sent(connection) == []
+    assert (connection.counters.malformed, connection.counters.drops) == (1, 1)
+
+
+def test_more_requests_than_allowed_are_refused_by_the_name_of_the_limit() -> None:
+    connection = agent(Limits(requests=2))
+    for request_id in (1, 2, 3):
+        connection.receive(line(id=request_id, method="session/list"))
+    answer = sent(connection)[0]
+    assert error_of(answer) == (3, -32603)
+    assert "Limits.requests is 2" in answer["error"]["message"]
+    connection.answer(1)
+    assert isinstance(connection.receive(line(id=3, method="session/list")), Request)
+
+
+def test_parse_errors_are_answered_so_many_times_a_second_and_then_only_counted() -> None:
+    now = 100.0
+    connection = agent(Limits(parse_errors=3), clock=lambda: now)
+    for _ in range(5):
+        connection.receive(b"{")
+    assert len(sent(connection)) == 3
+    assert (connection.counters.malformed, connection.counters.drops) == (5, 2)
+    now = 101.0
+    connection.receive(b"{")
+    assert len(sent(connection)) == 1
+    connection.receive(line(id=1, method=5))
+    assert len(sent(connection)) == 1, "answers under an id are owed, whatever the rate"
+
+
+def test_an_answer_is_sent_once_and_only_to_what_was_asked() -> None:
+    """ER-01, RC-04: exactly one answer."""
+    connection = agent()
+    connection.receive(line(id=1, method="session/list"))
+    connection.answer(1)
+    for again in (1, 2, "1"):
+        with pytest.raises(UsageError, match=repr(again)):
+            connection.answer(again)
+        with pytest.raises(UsageError):
+            connection.fail(again, RequestError.cancelled())
+    assert len(sent(connection)) == 1
+    assert connection.counters.answers == 1
+
+
+def test_an_answer_that_is_no_json_is_still_owed() -> None:
+    connection = agent()
+    connection.receive(line(id=1, method="session/list"))
+    with pytest.raises(EncodeError):
+        connection.answer(1, {"x": float("nan")})
+    assert connection.owed == {1}
+    assert connection.unsent == 0
+    connection.fail(1, RequestError(-32603, "Internal error"))
+    assert [error_of(answer) for answer in sent(connection)] == [(1, -32603)]
+
+
+def test_what_is_sent_keeps_its_order() -> None:
+    """TR-14: what was said before an answer is written before it."""
+    connection = agent()
+    connection.receive(line(id=1, method="session/list"))
+    update = v2.UpdateSessionNotification(session_id="s", update=v2.StateUpdate(state="running"))
+    connection.notify(v2.SESSION_UPDATE, update)
+    connection.answer(1)
+    connection.notify(v2.SESSION_UPDATE, update)
+    assert ["result" in message for message in sent(connection)] == [False, True, False]
+
+
+EXTENSION: Method[Any, Any] = Method("_x/tally", "agent", "request", dict[str, int], int, v2.SESSION_LIST.decoding)
+TALLIED: Method[Any, None] = Method("_x/tallied", "agent", "notification", list[int], None, v2.SESSION_LIST.decoding)
+
+
+def test_methods_of_ones_own_are_typed_and_checked_like_the_protocols() -> None:
+    """EX-06."""
+    methods: Methods = {
+        **v2.METHODS,
+        ("_x/tally", "agent", "request"): EXTENSION,
+        ("_x/tallied", "agent", "notification"): TALLIED,
+    }
+    connection = Connection("agent", v2.decode_from_client, methods)
+    event = connection.receive(line(id=1, method="_x/tally", params={"a": 1}))
+    assert isinstance(event, Request)
+    assert event.params == {"a": 1}
+    heard = connection.receive(line(method="_x/tallied", params=[1]))
+    assert isinstance(heard, Notification)
+    assert heard.params == [1]
+    connection.receive(line(id=2, method="_x/tally", params={"a": "secret"}))
+    answer = sent(connection)[0]
+    assert error_of(answer) == (2, -32602)
+    assert "$.params" in answer["error"]["message"]
+    assert "secret" not in answer["error"]["message"]
+    assert isinstance(connection.receive(line(method="_x/tallied", params=[""])), Ignored)
+    assert sent(connection) == []
+
+
+# --- requests of ours -------------------------------------------------------------------------------------------------
+
+
+def asked(connection: Connection, method: Method[Any, Any] = v2.SESSION_NEW) -> int | str:
+    """Send a request, forget what went out."""
+    params: Any = v2.NewSessionRequest(cwd="/") if method is v2.SESSION_NEW else v2.ListSessionsRequest()
+    request_id = connection.request(method, params)
+    connection.take()
+    return request_id
+
+
+def pending_under_one() -> Connection:
+    """A client of which the request 1 is in flight, a `session/new`."""
+    connection = client()
+    asked(connection, v2.SESSION_LIST)
+    assert asked(connection) == 1
+    return connection
+
+
+def test_a_request_is_one_line_with_an_id_of_its_own() -> None:
+    connection = client()
+    ids = [connection.request(v2.SESSION_NEW, v2.NewSessionRequest(cwd="/")) for _ in range(3)]
+    assert len(set(ids)) == 3
+    assert [message["id"] for message in sent(connection)] == ids
+    assert connection.is_waiting
+
+
+def test_a_request_that_is_no_json_leaves_nothing_behind() -> None:
+    connection = client()
+    with pytest.raises(EncodeError):
+        connection.request(v2.SESSION_NEW, v2.NewSessionRequest(cwd="/", meta={"x": float("inf")}))
+    assert connection.unsent == 0
+    assert not connection.is_waiting
+    assert connection.close(ConnectionClosed("done")) == []
+
+
+def test_a_result_is_typed_by_its_method() -> None:
+    connection = client()
+    request_id = asked(connection)
+    event = connection.receive(line(id=request_id, result={"sessionId": "s"}))
+    assert event == Answered(request_id, v2.SESSION_NEW, v2.NewSessionResponse(session_id="s"))
+    assert not connection.is_waiting
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("W-RS-01", "$.error"),
+        ("W-RS-02", "both"),
+        ("W-RS-04", "$.error.code"),
+        ("W-RS-05", "message"),
+        ("W-RS-11", "$.result.sessionId"),
+    ],
+)
+def test_a_malformed_answer_fails_its_request_and_nothing_else(name: str, named: str) -> None:
+    connection = pending_under_one()
+    event = connection.receive(HOSTILE[name][1])
+    assert isinstance(event, Answered)
+    assert (event.id, event.method, event.result) == (1, v2.SESSION_NEW, None)
+    assert isinstance(event.error, DecodeError)
+    assert "session/new" in str(event.error)
+    assert named in str(event.error).replace("Both", "both")
+    assert sent(connection) == [], "an answer is never answered (ER-08)"
+    assert connection.is_waiting, "request 0 still waits"
+    assert isinstance(connection.receive(line(id=0, result={"sessions": []})), Answered)
+
+
+@pytest.mark.parametrize("name", ["W-RS-06", "W-RS-07", "W-RS-09"])
+def test_an_answer_under_another_id_matches_nothing(name: str) -> None:
+    connection = pending_under_one()
+    event = connection.receive(HOSTILE[name][1])
+    assert isinstance(event, Ignored)
+    assert sent(connection) == []
+    assert connection.counters.drops == 1
+    assert len(connection.close(ConnectionClosed("done"))) == 2
+
+
+@pytest.mark.parametrize("text", ["0.0", "false", '"0"', "-0.0", "0e0", "null", "[0]", "18446744073709551616", "00"])
+def test_only_the_very_id_matches(text: str) -> None:
+    connection = client()
+    asked(connection)
+    event = connection.receive(f'{{"jsonrpc":"2.0","id":{text},"result":{{"sessionId":"s"}}}}'.encode())
+    assert isinstance(event, Ignored)
+    assert connection.is_waiting
+
+
+def test_a_second_answer_is_dropped() -> None:
+    connection = client()
+    answer = line(id=asked(connection), result={"sessionId": "s"})
+    assert isinstance(connection.receive(answer), Answered)
+    assert isinstance(connection.receive(answer), Ignored)
+    assert connection.counters.drops == 1
+
+
+def test_an_error_without_an_id_reaches_the_observer_and_fails_nothing() -> None:
+    """W-RS-10, ER-03."""
+    connection = pending_under_one()
+    event = connection.receive(HOSTILE["W-RS-10"][1])
+    assert isinstance(event, Ignored)
+    assert sent(connection) == []
+    assert len(connection.close(ConnectionClosed("done"))) == 2
+
+
+def test_an_error_says_message_code_and_data() -> None:
+    """W-RS-12."""
+    connection = pending_under_one()
+    event = connection.receive(HOSTILE["W-RS-12"][1])
+    assert isinstance(event, Answered)
+    text = str(event.error)
+    assert all(part in text for part in ("Internal error", "-32603", "401 from the model service"))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "attributes"),
+    [
+        ({"code": -32000, "message": "sign in"}, AuthRequired, {}),
+        ({"code": -32002, "message": "gone", "data": {"sessionId": "s"}}, SessionNotFound, {"session_id": "s"}),
+        ({"code": -32002, "message": "no file", "data": {"uri": "file:///x"}}, RequestError, {}),
+        ({"code": -32002, "message": "no file", "data": {"sessionId": 5}}, RequestError, {}),
+        (
+            {"code": -32022, "message": "v", "data": {"requested": 3, "supported": [1, "x", 2]}},
+            VersionMismatch,
+            {"requested": 3, "supported": [1, 2]},
+        ),
+        ({"code": -32022, "message": "v", "data": [None]}, VersionMismatch, {"requested": None, "supported": []}),
+        ({"code": 17, "message": "m", "data": None}, RequestError, {"data": None}),
+        ({"code": 17, "message": "m"}, RequestError, {"data": msgspec.UNSET}),
+    ],
+)
+def test_the_class_of_an_error_goes_by_its_code(error: Any, kind: type[Any], attributes: Mapping[str, Any]) -> None:
+    """ER-04, ER-05."""
+    connection = client()
+    event = connection.receive(line(id=asked(connection), error=error))
+    assert isinstance(event, Answered)
+    assert type(event.error) is kind
+    assert isinstance(event.error, RequestError)
+    assert (event.error.code, event.error.message) == (error["code"], error["message"])
+    assert {name: getattr(event.error, name) for name in attributes} == attributes
+
+
+# --- cancellation -----------------------------------------------------------------------------------------------------
+
+
+def test_cancelling_asks_the_peer_and_the_answer_still_comes() -> None:
+    """RC-01, RC-04; RC-08: one may wait for it."""
+    connection = client()
+    request_id = asked(connection)
+    connection.cancel(request_id, forget=False)
+    assert sent(connection) == [{"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": request_id}}]
+    event = connection.receive(line(id=request_id, error={"code": -32800, "message": "cancelled"}))
+    assert isinstance(event, Answered)
+    assert isinstance(event.error, RequestError)
+    assert event.error.code == -32800
+
+
+def test_the_late_answer_of_a_forgotten_request_is_dropped() -> None:
+    """RC-08."""
+    connection = client()
+    request_id = asked(connection)
+    connection.cancel(request_id, forget=True)
+    connection.cancel(request_id, forget=True)
+    assert len(sent(connection)) == 1, "asked once"
+    assert not connection.is_waiting
+    assert isinstance(connection.receive(line(id=request_id, result={"sessionId": "s"})), Ignored)
+    assert sent(connection) == []
+
+
+def test_cancelling_what_has_its_answer_sends_nothing() -> None:
+    connection = client()
+    request_id = asked(connection)
+    connection.receive(line(id=request_id, result={"sessionId": "s"}))
+    connection.cancel(request_id, forget=True)
+    connection.cancel(999, forget=False)
+    assert sent(connection) == []
+
+
+def test_a_peer_cancels_its_own_requests_alone() -> None:
+    """RC-02, RC-05, W-CN-01: ids of the other direction, unknown and answered ones do nothing."""
+    connection = agent()
+    own = connection.request(
+        v2.SESSION_REQUEST_PERMISSION, v2.RequestPermissionRequest(session_id="s", title="t", options=CHOICES)
+    )
+    connection.receive(line(id=7, method="session/list"))
+    connection.receive(line(id=8, method="session/list"))
+    connection.answer(8)
+    connection.take()
+    for request_id in (own, 8, 999, "7"):
+        event = connection.receive(line(method="$/cancel_request", params={"requestId": request_id}))
+        assert isinstance(event, Ignored)
+    assert connection.receive(line(method="$/cancel_request", params={"requestId": 7})) == CancelRequested(7)
+    assert sent(connection) == []
+    connection.fail(7, RequestError.cancelled())
+    assert [error_of(answer) for answer in sent(connection)] == [(7, -32800)]
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+def test_closing_fails_what_waits_and_nothing_is_sent_any_more() -> None:
+    """ER-09."""
+    connection = client()
+    first, second, forgotten = asked(connection), asked(connection), asked(connection)
+    connection.receive(
+        line(id=5, method="session/request_permission", params={"sessionId": "s", "title": "t", "options": [OPTION]})
+    )
+    connection.cancel(forgotten, forget=True)
+    connection.take()
+    cause = ConnectionClosed("it crashed", exit_code=3, stderr_tail=b"boom")
+    events = connection.close(cause)
+    assert [event.id for event in events] == [first, second]
+    for event in events:
+        assert isinstance(event.error, ConnectionClosed)
+        assert event.error is not cause, "each adds its own traceback"
+        assert all(part in str(event.error) for part in ("it crashed", "exit code 3", "boom"))
+    assert connection.close(ConnectionClosed("again")) == []
+    assert connection.closed is cause
+    with pytest.raises(ConnectionClosed, match="it crashed"):
+        asked(connection)
+    with pytest.raises(ConnectionClosed):
+        connection.notify(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id="s"))
+    with pytest.raises(ConnectionClosed):
+        connection.answer(5)
+    connection.cancel(first, forget=True)
+    assert isinstance(connection.receive(line(id=6, method="session/list")), Ignored)
+    assert isinstance(connection.receive(b"{"), Ignored)
+    assert sent(connection) == []
+
+
+# --- bytes ------------------------------------------------------------------------------------------------------------
+
+
+def test_blank_lines_and_crlf_are_no_lines() -> None:
+    """W-EN-30, TR-05."""
+    connection = agent()
+    text = line(id=1, method="session/list")
+    lines = connection.split(b"\n\r\n" + text + b"\r\n  \n")
+    assert [type(connection.receive(one)) for one in lines] == [Request]
+    assert connection.counters.lines == 1
+
+
+def test_a_line_may_come_in_any_pieces_and_without_its_end() -> None:
+    """S-SP-01, S-SP-02."""
+    text = line(id=1, method="session/list")
+    connection = agent()
+    assert [one for byte in text for one in connection.split(bytes([byte]))] == []
+    (last,) = connection.finish()
+    assert isinstance(connection.receive(last), Request)
+    assert connection.counters.bytes == len(text)
+
+
+def test_a_line_over_the_limit_is_one_error_that_names_limit_and_size() -> None:
+    """S-SZ-02."""
+    connection = agent(Limits(line=100))
+    lines = connection.split(b'{"x":"' + b"y" * 1000 + b'"}\n' + line(id=1, method="session/list") + b"\n")
+    kinds = [type(connection.receive(one)) for one in lines]
+    assert kinds == [Ignored, Request]
+    (answer,) = sent(connection)
+    assert error_of(answer) == (None, -32700)
+    assert "1008" in answer["error"]["message"]
+    assert "100" in answer["error"]["message"].replace("1008", "")
+
+
+def test_a_tap_sees_every_line_of_both_directions_as_it_is_on_the_wire() -> None:
+    seen: list[tuple[Role, bytes]] = []
+
+    def tap(sender: Role, text: bytes) -> None:
+        seen.append((sender, text))
+
+    connection = agent(tap=tap)
+    wire = b" {\n" + line(id=1, method="session/list") + b"\n"
+    for one in connection.split(wire):
+        connection.receive(one)
+    connection.answer(1)
+    assert b"".join(text for sender, text in seen if sender == "client") == wire
+    assert b"".join(text for sender, text in seen if sender == "agent") == connection.take()
+
+
+def test_a_tap_that_raises_is_not_asked_again_and_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def tap(_: Role, __: bytes) -> None:
+        raise OSError("disk full")
+
+    connection = agent(tap=tap)
+    with caplog.at_level(logging.ERROR):
+        assert isinstance(connection.receive(line(id=1, method="session/list")), Request)
+        connection.answer(1)
+    assert len(caplog.records) == 1
+    assert len(sent(connection)) == 1
+
+
+# --- whatever happens -------------------------------------------------------------------------------------------------
+
+
+def answer_like(identity: Any, members: dict[str, Any]) -> bytes:
+    """A line with an id, and little right about it."""
+    return line(id=identity, **members)
+
+
+GARBAGE = st.one_of(
+    st.binary(max_size=40),
+    st.sampled_from([text for _, text in HOSTILE.values()]),
+    st.builds(
+        answer_like,
+        st.sampled_from([0, 1, 2, "0", "1", None, 0.0, False]),
+        st.sampled_from([{"result": 5}, {"error": "x"}, {"result": {}, "error": {}}, {"method": 5}, {}]),
+    ),
+)
+CLIENT_CALLS: list[tuple[Method[Any, Any], Any]] = [
+    (v2.SESSION_LIST, v2.ListSessionsRequest()),
+    (v2.SESSION_NEW, v2.NewSessionRequest(cwd="/")),
+]
+AGENT_CALLS: list[tuple[Method[Any, Any], Any]] = [
+    (v2.SESSION_REQUEST_PERMISSION, v2.RequestPermissionRequest(session_id="s", title="t", options=CHOICES)),
+]
+
+
+class TwoConnections(RuleBasedStateMachine):
+    """Two connections back to back; every line that one sends arrives at the other later, in order."""
+
+    owed = Bundle("owed")
+    """Requests that have arrived at the side that is named, and wait for its answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends: dict[Role, Connection] = {"agent": agent(), "client": client()}
+        self.wires: dict[Role, bytearray] = {"agent": bytearray(), "client": bytearray()}  # towards that side
+        self.waiting: dict[Role, set[int | str]] = {"agent": set(), "client": set()}
+        self.settled: dict[Role, list[int | str]] = {"agent": [], "client": []}
+        self.told: dict[Role, list[str]] = {"agent": [], "client": []}
+        self.heard: dict[Role, list[str]] = {"agent": [], "client": []}
+        self.asked: dict[Role, set[int | str]] = {"agent": set(), "client": set()}
+
+    def other(self, side: Role) -> Role:
+        return "client" if side == "agent" else "agent"
+
+    def move(self, side: Role) -> None:
+        """What a side has sent is on its way."""
+        self.wires[self.other(side)] += self.ends[side].take()
+
+    @rule(side=st.sampled_from(["agent", "client"]), data=st.data())
+    def ask(self, side: Role, data: st.DataObject) -> None:
+        method, params = data.draw(st.sampled_from(CLIENT_CALLS if side == "client" else AGENT_CALLS))
+        try:
+            request_id = self.ends[side].request(method, params)
+        except ConnectionClosed:
+            assert self.ends[side].closed
+        else:
+            assert request_id not in self.settled[side]
+            self.waiting[side].add(request_id)
+            self.move(side)
+
+    @rule(side=st.sampled_from(["agent", "client"]), text=st.uuids().map(str))
+    def tell(self, side: Role, text: str) -> None:
+        update = v2.AgentMessageChunk(message_id=text, content=v2.TextContent(text=text))
+        try:
+            if side == "agent":
+                self.ends[side].notify(v2.SESSION_UPDATE, v2.UpdateSessionNotification(session_id="s", update=update))
+            else:
+                self.ends[side].notify(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id=text))
+        except ConnectionClosed:
+            return
+        self.told[side].append(text)
+        self.move(side)
+
+    @rule(target=owed, side=st.sampled_from(["agent", "client"]), part=st.floats(0, 1))
+    def arrive(self, side: Role, part: float) -> Any:
+        """A part of what is on its way to a side arrives, cut anywhere."""
+        end, wire = self.ends[side], self.wires[side]
+        size = max(1, int(len(wire) * part)) if wire else 0
+        block = bytes(wire[:size])
+        del wire[:size]
+        arrived: list[int | str] = []
+        for one in end.split(block):
+            event = end.receive(one)
+            if isinstance(event, Request):
+                assert event.id not in arrived
+                arrived.append(event.id)
+            elif isinstance(event, Answered):
+                assert event.id in self.waiting[side], "answered once, and was waiting"
+                self.waiting[side].discard(event.id)
+                self.settled[side].append(event.id)
+            elif isinstance(event, Notification):
+                params: Any = event.params
+                self.heard[self.other(side)].append(params.session_id if side == "agent" else params.update.message_id)
+        self.asked[side].update(arrived)
+        self.move(side)
+        return (side, arrived)
+
+    @rule(found=consumes(owed), fails=st.booleans())
+    def answer(self, found: tuple[Role, list[int | str]], fails: bool) -> None:
+        side, ids = found
+        end = self.ends[side]
+        for request_id in ids:
+            if end.closed is not None:
+                with pytest.raises(ConnectionClosed):
+                    end.answer(request_id)
+            elif fails:
+                end.fail(request_id, RequestError(1, "no"))
+            else:
+                end.answer(request_id, {"sessions": [], "sessionId": "s", "outcome": {"outcome": "cancelled"}})
+            assert request_id not in end.owed
+        self.move(side)
+
+    @rule(side=st.sampled_from(["agent", "client"]), data=st.data(), forget=st.booleans())
+    def cancel(self, side: Role, data: st.DataObject, forget: bool) -> None:
+        known = sorted(self.waiting[side], key=str)
+        request_id = data.draw(st.sampled_from([*known, 10**6]))
+        self.ends[side].cancel(request_id, forget=forget)
+        if forget:
+            self.waiting[side].discard(request_id)
+        self.move(side)
+
+    @rule(side=st.sampled_from(["agent", "client"]), text=GARBAGE)
+    def garbage(self, side: Role, text: bytes) -> None:
+        """A line from nobody, where the wire has no half line."""
+        end, wire = self.ends[side], self.wires[side]
+        if wire or end.closed or b"\n" in text:
+            return
+        before = end.counters.answers
+        owed = end.owed
+        for one in [*end.split(text + b"\n")]:
+            event = end.receive(one)
+            if isinstance(event, Answered):
+                self.waiting[side].discard(event.id)
+                self.settled[side].append(event.id)
+            elif isinstance(event, Request):
+                end.answer(event.id)
+        assert end.counters.answers - before <= 1
+        assert end.owed == owed, "garbage changes nothing that is owed"
+        end.take()  # the other side never asked, so it would only drop the answer
+
+    @rule(side=st.sampled_from(["agent", "client"]))
+    def close(self, side: Role) -> None:
+        end = self.ends[side]
+        expected: set[int | str] = set() if end.closed else self.waiting[side]
+        failed = [event.id for event in end.close(ConnectionClosed("closed"))]
+        assert set(failed) == expected
+        assert len(failed) == len(set(failed))
+        self.waiting[side].clear()
+        self.settled[side] += failed
+
+    @invariant()
+    def nothing_is_lost_or_turned_round(self) -> None:
+        for side in ("agent", "client"):
+            assert self.heard[side] == self.told[side][: len(self.heard[side])]
+            assert len(self.settled[side]) == len(set(self.settled[side])), "one answer a request"
+            if self.ends[side].closed is None:
+                assert self.ends[side].is_waiting == bool(self.waiting[side])
+
+    def teardown(self) -> None:
+        """In the end nothing is pending, on either side."""
+        for side in ("agent", "client"):
+            self.close(side)
+            assert not self.ends[side].is_waiting
+            assert not self.ends[side].owed
+
+
+TestTwoConnections = TwoConnections.TestCase
+TestTwoConnections.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
