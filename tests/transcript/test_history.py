@@ -148,6 +148,18 @@ def test_the_state_comes_last_and_a_lost_one_is_lost_again() -> None:  # ST-09, 
     assert fold(transcript.updates()).state == transcript.state
 
 
+def test_a_state_that_is_not_listed_takes_away_what_was_known_before_it() -> None:  # ST-12, ST-14
+    """Nothing else says so, as types of a stable schema have no `unknown`."""
+    running, idle = v2.StateUpdate(state="running"), v2.StateUpdate(state="idle")
+    busy = v2.UnknownVariant("state_update", b'{"sessionUpdate":"state_update","state":"_busy"}')
+    message = v2.AgentMessage(message_id="m", content=[A])
+    transcript = fold([busy, running, busy, message])
+    assert [*transcript.updates()] == [busy, running, busy, message]
+    transcript.apply(idle)
+    assert [*transcript.updates()] == [busy, busy, message, idle]
+    assert [*fold([busy]).updates()] == [busy]
+
+
 def test_a_lost_state_keeps_what_came_with_it() -> None:  # ST-12, BG-01, MT-06
     lost = v2.StateUpdate(state="unknown", background=[v2.BackgroundTerminal(terminal_id="t")], meta={"why": 1})
     transcript = fold([v2.StateUpdate(state="running"), lost])

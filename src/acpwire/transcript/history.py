@@ -35,7 +35,12 @@ PIECE = 1 << 20
 
 def updates(snapshot: Snapshot, schema: ModuleType) -> Iterator[Any]:
     """The updates that rebuild `snapshot` in an empty transcript, and change nothing in one that replays them."""
+    states = [each for each in (snapshot.state.last_known, snapshot.state.lost) if each is not None]
+    unlisted = [each for each in snapshot.timeline if isinstance(each, Unknown) and each.update.tag == "state_update"]
+    losing = unlisted[-1] if unlisted and snapshot.state.lost == schema.StateUpdate(state="unknown") else None
     for entity in snapshot.timeline:
+        if entity is losing:  # takes away by itself what was known, in a schema without `unknown` as well
+            yield from states[:-1]
         yield from _WRITERS[type(entity)](entity, schema)
     if snapshot.commands is not None:
         yield schema.AvailableCommandsUpdate(
@@ -49,10 +54,8 @@ def updates(snapshot: Snapshot, schema: ModuleType) -> Iterator[Any]:
     if snapshot.usage is not None:
         used, size, cost, meta = snapshot.usage
         yield schema.UsageUpdate(used=used, size=size, cost=cost, **_given({"meta": meta}))
-    if snapshot.state.last_known is not None:
-        yield snapshot.state.last_known
-    if snapshot.state.lost is not None:
-        yield snapshot.state.lost
+    if losing is None:
+        yield from states
 
 
 def line(update: Any) -> bytes:

@@ -5,14 +5,12 @@ Owns: `Transcript`. Does not know: what an update does (`fold`), connections, fi
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
 
 from acpwire import v2
-from acpwire.wire.surrogates import encode_escaped
 
 from . import fold, history
 from .entities import Compaction, Entity, Message, Plan, SessionMessage, Subagent, Terminal, ToolCall
@@ -73,21 +71,14 @@ class Transcript:
         if store.observer is not None:
             store.deliver()
 
-    @contextmanager
-    def replaying(self) -> Generator[None]:
-        """For applying a history that may be here already: that of a resumed session, or `updates()`; it adds nothing.
+    def replaying(self) -> AbstractContextManager[None]:
+        """A `with` block in which to apply a history that may be here already: of a resumed session, or `updates()`.
 
-        Replayed entities are found by their IDs at any time (SS-19). What this version does not know has no identity,
-        so that two equal ones are two, as chunks are. Inside this block they are taken for those that were here when it
-        was entered, one for one; only what is beyond them is added.
+        Entities are found by their IDs at any time (SS-19). What this version does not know has no identity, so two
+        equal ones are two, as chunks are. Inside this block they are taken for those that were here when it was
+        entered, one for one; only what is beyond them is added. A state that is known already costs nothing again.
         """
-        before = self._store.expected
-        unknown = self._store.by_category["unknown"].values()
-        self._store.expected = Counter(encode_escaped(entity.update) for entity in unknown)
-        try:
-            yield
-        finally:
-            self._store.expected = before
+        return self._store.replaying()
 
     def cancel_unfinished(self) -> None:
         """Mark the tool calls that have not ended as cancelled, provisionally (CA-02): `session/cancel` was sent."""
