@@ -55,6 +55,11 @@ def line(**members: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **members}).encode()
 
 
+def received(connection: Connection, text: bytes) -> Event:
+    """What a line brings about."""
+    return connection.receive(connection.read(text))
+
+
 def sent(connection: Connection) -> list[Any]:
     """What goes out, as JSON values; taken."""
     return [json.loads(one) for one in connection.take().splitlines()]
@@ -64,7 +69,7 @@ def hostile(name: str) -> tuple[Connection, Event, list[Any]]:
     """A hostile case as the side meets it that it is sent to: the connection, the event, and what was sent."""
     to, text = HOSTILE[name]
     connection = agent() if to == "agent" else client()
-    event = connection.receive(text)
+    event = received(connection, text)
     return connection, event, sent(connection)
 
 
@@ -77,7 +82,7 @@ def still_serves(connection: Connection) -> None:
     """The next good line works."""
     name = "session/list" if connection.role == "agent" else "session/request_permission"
     params = {} if connection.role == "agent" else {"sessionId": "s", "title": "t", "options": [OPTION]}
-    event = connection.receive(line(id="next", method=name, params=params))
+    event = received(connection, line(id="next", method=name, params=params))
     assert isinstance(event, Request)
     connection.answer(event.id, {"sessions": []})
     assert sent(connection) == [{"jsonrpc": "2.0", "id": "next", "result": {"sessions": []}}]
@@ -119,7 +124,7 @@ def test_a_shell_title_before_a_message_is_reported_with_its_bytes() -> None:
     assert event.message.line == HOSTILE["W-EN-08"][1]
     assert [error_of(answer) for answer in answers] == [(None, -32700)]
     other = agent()
-    assert isinstance(other.receive(json.dumps(answers[0]).encode()), Ignored)
+    assert isinstance(received(other, json.dumps(answers[0]).encode()), Ignored)
     assert sent(other) == []
     still_serves(connection)
 
@@ -138,7 +143,7 @@ def test_a_byte_order_mark_and_absent_params_are_no_fault(name: str) -> None:
 def test_an_id_is_echoed_with_its_exact_type(request_id: int | str) -> None:
     """ER-02, W-EN-19, W-EN-21."""
     connection = agent()
-    event = connection.receive(line(id=request_id, method="session/list"))
+    event = received(connection, line(id=request_id, method="session/list"))
     assert isinstance(event, Request)
     connection.answer(event.id)
     answer = json.loads(connection.take())
@@ -150,7 +155,7 @@ def test_one_and_the_string_one_are_two_requests() -> None:
     """W-EN-21."""
     connection = agent()
     for request_id in (1, "1"):
-        assert isinstance(connection.receive(line(id=request_id, method="session/list")), Request)
+        assert isinstance(received(connection, line(id=request_id, method="session/list")), Request)
     connection.answer("1", {"of": "string"})
     connection.answer(1, {"of": "number"})
     assert [answer["id"] for answer in sent(connection)] == ["1", 1]
@@ -160,12 +165,12 @@ def test_an_id_that_is_in_flight_is_refused_and_the_first_is_answered_once() -> 
     """S-CA-04: the second gets -32600."""
     connection = agent()
     first = line(id=4, method="session/list")
-    assert isinstance(connection.receive(first), Request)
-    assert isinstance(connection.receive(first), Ignored)
+    assert isinstance(received(connection, first), Request)
+    assert isinstance(received(connection, first), Ignored)
     assert [error_of(answer) for answer in sent(connection)] == [(4, -32600)]
     connection.answer(4)
     assert sent(connection) == [{"jsonrpc": "2.0", "id": 4, "result": {}}]
-    assert isinstance(connection.receive(first), Request), "answered, so the id is free again"
+    assert isinstance(received(connection, first), Request), "answered, so the id is free again"
 
 
 def test_an_unknown_request_is_answered_and_an_unknown_notification_is_not() -> None:
@@ -184,8 +189,8 @@ def test_an_unknown_request_is_answered_and_an_unknown_notification_is_not() -> 
 
 def test_an_unknown_name_is_said_back_only_where_it_is_short() -> None:
     connection = agent()
-    connection.receive(line(id=1, method="no/such"))
-    connection.receive(line(id=2, method="x" * 101))
+    received(connection, line(id=1, method="no/such"))
+    received(connection, line(id=2, method="x" * 101))
     short, long = sent(connection)
     assert short["error"]["data"] == {"method": "no/such"}
     assert "data" not in long["error"]
@@ -201,7 +206,7 @@ def test_the_wrong_kind_and_the_wrong_side_are_said() -> None:
     assert isinstance(event, Ignored)
     assert "session/list is a request" in event.reason
     connection = agent()
-    connection.receive(line(id=1, method="session/request_permission"))
+    received(connection, line(id=1, method="session/request_permission"))
     assert "handled by the client" in sent(connection)[0]["error"]["message"]
 
 
@@ -217,7 +222,7 @@ def test_bad_params_are_answered_by_path_without_their_values(name: str) -> None
 
 def test_a_value_of_bad_params_is_in_no_answer_and_no_reason() -> None:
     connection = agent()
-    event = connection.receive(line(id=1, method="session/new", params={"cwd": {"secret": "hunter2"}}))
+    event = received(connection, line(id=1, method="session/new", params={"cwd": {"secret": "hunter2"}}))
     assert isinstance(event, Ignored)
     assert "hunter2" not in event.reason
     assert b"hunter2" not in connection.take()
@@ -226,7 +231,7 @@ def test_a_value_of_bad_params_is_in_no_answer_and_no_reason() -> None:
 def test_a_bad_notification_is_dropped_without_an_answer() -> None:
     """ER-01, ER-07."""
     connection = agent()
-    event = connection.receive(line(method="session/cancel", params={"sessionId": 5}))
+    event = received(connection, line(method="session/cancel", params={"sessionId": 5}))
     assert isinstance(event, Ignored)
     assert sent(connection) == []
     assert (connection.counters.malformed, connection.counters.drops) == (1, 1)
@@ -235,32 +240,32 @@ def test_a_bad_notification_is_dropped_without_an_answer() -> None:
 def test_more_requests_than_allowed_are_refused_by_the_name_of_the_limit() -> None:
     connection = agent(Limits(requests=2))
     for request_id in (1, 2, 3):
-        connection.receive(line(id=request_id, method="session/list"))
+        received(connection, line(id=request_id, method="session/list"))
     answer = sent(connection)[0]
     assert error_of(answer) == (3, -32603)
     assert "Limits.requests is 2" in answer["error"]["message"]
     connection.answer(1)
-    assert isinstance(connection.receive(line(id=3, method="session/list")), Request)
+    assert isinstance(received(connection, line(id=3, method="session/list")), Request)
 
 
 def test_parse_errors_are_answered_so_many_times_a_second_and_then_only_counted() -> None:
     now = 100.0
     connection = agent(Limits(parse_errors=3), clock=lambda: now)
     for _ in range(5):
-        connection.receive(b"{")
+        received(connection, b"{")
     assert len(sent(connection)) == 3
     assert (connection.counters.malformed, connection.counters.drops) == (5, 2)
     now = 101.0
-    connection.receive(b"{")
+    received(connection, b"{")
     assert len(sent(connection)) == 1
-    connection.receive(line(id=1, method=5))
+    received(connection, line(id=1, method=5))
     assert len(sent(connection)) == 1, "answers under an id are owed, whatever the rate"
 
 
 def test_an_answer_is_sent_once_and_only_to_what_was_asked() -> None:
     """ER-01, RC-04: exactly one answer."""
     connection = agent()
-    connection.receive(line(id=1, method="session/list"))
+    received(connection, line(id=1, method="session/list"))
     connection.answer(1)
     for again in (1, 2, "1"):
         with pytest.raises(UsageError, match=repr(again)):
@@ -273,7 +278,7 @@ def test_an_answer_is_sent_once_and_only_to_what_was_asked() -> None:
 
 def test_an_answer_that_is_no_json_is_still_owed() -> None:
     connection = agent()
-    connection.receive(line(id=1, method="session/list"))
+    received(connection, line(id=1, method="session/list"))
     with pytest.raises(EncodeError):
         connection.answer(1, {"x": float("nan")})
     assert connection.owed == {1}
@@ -285,7 +290,7 @@ def test_an_answer_that_is_no_json_is_still_owed() -> None:
 def test_what_is_sent_keeps_its_order() -> None:
     """TR-14: what was said before an answer is written before it."""
     connection = agent()
-    connection.receive(line(id=1, method="session/list"))
+    received(connection, line(id=1, method="session/list"))
     update = v2.UpdateSessionNotification(session_id="s", update=v2.StateUpdate(state="running"))
     connection.notify(v2.SESSION_UPDATE, update)
     connection.answer(1)
@@ -305,18 +310,18 @@ def test_methods_of_ones_own_are_typed_and_checked_like_the_protocols() -> None:
         ("_x/tallied", "agent", "notification"): TALLIED,
     }
     connection = Connection("agent", v2.decode_from_client, methods)
-    event = connection.receive(line(id=1, method="_x/tally", params={"a": 1}))
+    event = received(connection, line(id=1, method="_x/tally", params={"a": 1}))
     assert isinstance(event, Request)
     assert event.params == {"a": 1}
-    heard = connection.receive(line(method="_x/tallied", params=[1]))
+    heard = received(connection, line(method="_x/tallied", params=[1]))
     assert isinstance(heard, Notification)
     assert heard.params == [1]
-    connection.receive(line(id=2, method="_x/tally", params={"a": "secret"}))
+    received(connection, line(id=2, method="_x/tally", params={"a": "secret"}))
     answer = sent(connection)[0]
     assert error_of(answer) == (2, -32602)
     assert "$.params" in answer["error"]["message"]
     assert "secret" not in answer["error"]["message"]
-    assert isinstance(connection.receive(line(method="_x/tallied", params=[""])), Ignored)
+    assert isinstance(received(connection, line(method="_x/tallied", params=[""])), Ignored)
     assert sent(connection) == []
 
 
@@ -359,7 +364,7 @@ def test_a_request_that_is_no_json_leaves_nothing_behind() -> None:
 def test_a_result_is_typed_by_its_method() -> None:
     connection = client()
     request_id = asked(connection)
-    event = connection.receive(line(id=request_id, result={"sessionId": "s"}))
+    event = received(connection, line(id=request_id, result={"sessionId": "s"}))
     assert event == Answered(request_id, v2.SESSION_NEW, v2.NewSessionResponse(session_id="s"))
     assert not connection.is_waiting
 
@@ -376,7 +381,7 @@ def test_a_result_is_typed_by_its_method() -> None:
 )
 def test_a_malformed_answer_fails_its_request_and_nothing_else(name: str, named: str) -> None:
     connection = pending_under_one()
-    event = connection.receive(HOSTILE[name][1])
+    event = received(connection, HOSTILE[name][1])
     assert isinstance(event, Answered)
     assert (event.id, event.method, event.result) == (1, v2.SESSION_NEW, None)
     assert isinstance(event.error, DecodeError)
@@ -384,13 +389,13 @@ def test_a_malformed_answer_fails_its_request_and_nothing_else(name: str, named:
     assert named in str(event.error).replace("Both", "both")
     assert sent(connection) == [], "an answer is never answered (ER-08)"
     assert connection.is_waiting, "request 0 still waits"
-    assert isinstance(connection.receive(line(id=0, result={"sessions": []})), Answered)
+    assert isinstance(received(connection, line(id=0, result={"sessions": []})), Answered)
 
 
 @pytest.mark.parametrize("name", ["W-RS-06", "W-RS-07", "W-RS-09"])
 def test_an_answer_under_another_id_matches_nothing(name: str) -> None:
     connection = pending_under_one()
-    event = connection.receive(HOSTILE[name][1])
+    event = received(connection, HOSTILE[name][1])
     assert isinstance(event, Ignored)
     assert sent(connection) == []
     assert connection.counters.drops == 1
@@ -401,7 +406,7 @@ def test_an_answer_under_another_id_matches_nothing(name: str) -> None:
 def test_only_the_very_id_matches(text: str) -> None:
     connection = client()
     asked(connection)
-    event = connection.receive(f'{{"jsonrpc":"2.0","id":{text},"result":{{"sessionId":"s"}}}}'.encode())
+    event = received(connection, f'{{"jsonrpc":"2.0","id":{text},"result":{{"sessionId":"s"}}}}'.encode())
     assert isinstance(event, Ignored)
     assert connection.is_waiting
 
@@ -409,15 +414,15 @@ def test_only_the_very_id_matches(text: str) -> None:
 def test_a_second_answer_is_dropped() -> None:
     connection = client()
     answer = line(id=asked(connection), result={"sessionId": "s"})
-    assert isinstance(connection.receive(answer), Answered)
-    assert isinstance(connection.receive(answer), Ignored)
+    assert isinstance(received(connection, answer), Answered)
+    assert isinstance(received(connection, answer), Ignored)
     assert connection.counters.drops == 1
 
 
 def test_an_error_without_an_id_reaches_the_observer_and_fails_nothing() -> None:
     """W-RS-10, ER-03."""
     connection = pending_under_one()
-    event = connection.receive(HOSTILE["W-RS-10"][1])
+    event = received(connection, HOSTILE["W-RS-10"][1])
     assert isinstance(event, Ignored)
     assert sent(connection) == []
     assert len(connection.close(ConnectionClosed("done"))) == 2
@@ -426,7 +431,7 @@ def test_an_error_without_an_id_reaches_the_observer_and_fails_nothing() -> None
 def test_an_error_says_message_code_and_data() -> None:
     """W-RS-12."""
     connection = pending_under_one()
-    event = connection.receive(HOSTILE["W-RS-12"][1])
+    event = received(connection, HOSTILE["W-RS-12"][1])
     assert isinstance(event, Answered)
     text = str(event.error)
     assert all(part in text for part in ("Internal error", "-32603", "401 from the model service"))
@@ -452,7 +457,7 @@ def test_an_error_says_message_code_and_data() -> None:
 def test_the_class_of_an_error_goes_by_its_code(error: Any, kind: type[Any], attributes: Mapping[str, Any]) -> None:
     """ER-04, ER-05."""
     connection = client()
-    event = connection.receive(line(id=asked(connection), error=error))
+    event = received(connection, line(id=asked(connection), error=error))
     assert isinstance(event, Answered)
     assert type(event.error) is kind
     assert isinstance(event.error, RequestError)
@@ -469,7 +474,7 @@ def test_cancelling_asks_the_peer_and_the_answer_still_comes() -> None:
     request_id = asked(connection)
     connection.cancel(request_id, forget=False)
     assert sent(connection) == [{"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": request_id}}]
-    event = connection.receive(line(id=request_id, error={"code": -32800, "message": "cancelled"}))
+    event = received(connection, line(id=request_id, error={"code": -32800, "message": "cancelled"}))
     assert isinstance(event, Answered)
     assert isinstance(event.error, RequestError)
     assert event.error.code == -32800
@@ -483,14 +488,14 @@ def test_the_late_answer_of_a_forgotten_request_is_dropped() -> None:
     connection.cancel(request_id, forget=True)
     assert len(sent(connection)) == 1, "asked once"
     assert not connection.is_waiting
-    assert isinstance(connection.receive(line(id=request_id, result={"sessionId": "s"})), Ignored)
+    assert isinstance(received(connection, line(id=request_id, result={"sessionId": "s"})), Ignored)
     assert sent(connection) == []
 
 
 def test_cancelling_what_has_its_answer_sends_nothing() -> None:
     connection = client()
     request_id = asked(connection)
-    connection.receive(line(id=request_id, result={"sessionId": "s"}))
+    received(connection, line(id=request_id, result={"sessionId": "s"}))
     connection.cancel(request_id, forget=True)
     connection.cancel(999, forget=False)
     assert sent(connection) == []
@@ -502,14 +507,14 @@ def test_a_peer_cancels_its_own_requests_alone() -> None:
     own = connection.request(
         v2.SESSION_REQUEST_PERMISSION, v2.RequestPermissionRequest(session_id="s", title="t", options=CHOICES)
     )
-    connection.receive(line(id=7, method="session/list"))
-    connection.receive(line(id=8, method="session/list"))
+    received(connection, line(id=7, method="session/list"))
+    received(connection, line(id=8, method="session/list"))
     connection.answer(8)
     connection.take()
     for request_id in (own, 8, 999, "7"):
-        event = connection.receive(line(method="$/cancel_request", params={"requestId": request_id}))
+        event = received(connection, line(method="$/cancel_request", params={"requestId": request_id}))
         assert isinstance(event, Ignored)
-    assert connection.receive(line(method="$/cancel_request", params={"requestId": 7})) == CancelRequested(7)
+    assert received(connection, line(method="$/cancel_request", params={"requestId": 7})) == CancelRequested(7)
     assert sent(connection) == []
     connection.fail(7, RequestError.cancelled())
     assert [error_of(answer) for answer in sent(connection)] == [(7, -32800)]
@@ -522,8 +527,9 @@ def test_closing_fails_what_waits_and_nothing_is_sent_any_more() -> None:
     """ER-09."""
     connection = client()
     first, second, forgotten = asked(connection), asked(connection), asked(connection)
-    connection.receive(
-        line(id=5, method="session/request_permission", params={"sessionId": "s", "title": "t", "options": [OPTION]})
+    received(
+        connection,
+        line(id=5, method="session/request_permission", params={"sessionId": "s", "title": "t", "options": [OPTION]}),
     )
     connection.cancel(forgotten, forget=True)
     connection.take()
@@ -543,8 +549,8 @@ def test_closing_fails_what_waits_and_nothing_is_sent_any_more() -> None:
     with pytest.raises(ConnectionClosed):
         connection.answer(5)
     connection.cancel(first, forget=True)
-    assert isinstance(connection.receive(line(id=6, method="session/list")), Ignored)
-    assert isinstance(connection.receive(b"{"), Ignored)
+    assert isinstance(received(connection, line(id=6, method="session/list")), Ignored)
+    assert isinstance(received(connection, b"{"), Ignored)
     assert sent(connection) == []
 
 
@@ -556,7 +562,7 @@ def test_blank_lines_and_crlf_are_no_lines() -> None:
     connection = agent()
     text = line(id=1, method="session/list")
     lines = connection.split(b"\n\r\n" + text + b"\r\n  \n")
-    assert [type(connection.receive(one)) for one in lines] == [Request]
+    assert [type(received(connection, one)) for one in lines] == [Request]
     assert connection.counters.lines == 1
 
 
@@ -566,7 +572,7 @@ def test_a_line_may_come_in_any_pieces_and_without_its_end() -> None:
     connection = agent()
     assert [one for byte in text for one in connection.split(bytes([byte]))] == []
     (last,) = connection.finish()
-    assert isinstance(connection.receive(last), Request)
+    assert isinstance(received(connection, last), Request)
     assert connection.counters.bytes == len(text)
 
 
@@ -574,7 +580,7 @@ def test_a_line_over_the_limit_is_one_error_that_names_limit_and_size() -> None:
     """S-SZ-02."""
     connection = agent(Limits(line=100))
     lines = connection.split(b'{"x":"' + b"y" * 1000 + b'"}\n' + line(id=1, method="session/list") + b"\n")
-    kinds = [type(connection.receive(one)) for one in lines]
+    kinds = [type(received(connection, one)) for one in lines]
     assert kinds == [Ignored, Request]
     (answer,) = sent(connection)
     assert error_of(answer) == (None, -32700)
@@ -591,7 +597,7 @@ def test_a_tap_sees_every_line_of_both_directions_as_it_is_on_the_wire() -> None
     connection = agent(tap=tap)
     wire = b" {\n" + line(id=1, method="session/list") + b"\n"
     for one in connection.split(wire):
-        connection.receive(one)
+        received(connection, one)
     connection.answer(1)
     assert b"".join(text for sender, text in seen if sender == "client") == wire
     assert b"".join(text for sender, text in seen if sender == "agent") == connection.take()
@@ -603,7 +609,7 @@ def test_a_tap_that_raises_is_not_asked_again_and_loses_nothing(caplog: pytest.L
 
     connection = agent(tap=tap)
     with caplog.at_level(logging.ERROR):
-        assert isinstance(connection.receive(line(id=1, method="session/list")), Request)
+        assert isinstance(received(connection, line(id=1, method="session/list")), Request)
         connection.answer(1)
     assert len(caplog.records) == 1
     assert len(sent(connection)) == 1
@@ -692,7 +698,7 @@ class TwoConnections(RuleBasedStateMachine):
         del wire[:size]
         arrived: list[int | str] = []
         for one in end.split(block):
-            event = end.receive(one)
+            event = received(end, one)
             if isinstance(event, Request):
                 assert event.id not in arrived
                 arrived.append(event.id)
@@ -740,7 +746,7 @@ class TwoConnections(RuleBasedStateMachine):
         before = end.counters.answers
         owed = end.owed
         for one in [*end.split(text + b"\n")]:
-            event = end.receive(one)
+            event = received(end, one)
             if isinstance(event, Answered):
                 self.waiting[side].discard(event.id)
                 self.settled[side].append(event.id)

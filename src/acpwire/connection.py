@@ -5,7 +5,7 @@ when it sends nonsense, cancellation, closing, counters. Does not know: asyncio,
 the table of methods and the decoder of lines are arguments.
 
     for line in connection.split(block):
-        match connection.receive(line):
+        match connection.receive(connection.read(line)):
             case Notification() as heard: ...        # nothing is owed
             case Request() as asked: ...             # owes one `answer` or `fail`
             case CancelRequested(id=id): ...         # stop that work; its answer is still owed
@@ -13,7 +13,7 @@ the table of methods and the decoder of lines are arguments.
             case Ignored() as ignored: ...           # for an observer; whatever was due has been done
     transport.write(connection.take())
 
-`receive` never raises, whatever the line.
+Neither `read` nor `receive` raises, whatever the line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -69,6 +69,7 @@ Role: TypeAlias = Literal["agent", "client"]
 Tap: TypeAlias = Callable[[Role, bytes], object]
 """Gets every line of both directions as it is on the wire, its line feed included, and who sent it."""
 
+P = TypeVar("P")
 _OTHER: dict[Role, Role] = {"agent": "client", "client": "agent"}
 _log = logging.getLogger(__name__)
 
@@ -137,10 +138,12 @@ class Connection:
         self.role: Role = role
         self.limits = limits or Limits()
         self.counters = Counters()
-        self.tap = tap
+        self.read: Callable[[bytes], Message] = decode if tap is None else self._tapped_read
+        """Reads a line as a message, for `receive`."""
         self.closed: ConnectionClosed | None = None
         """Why the connection is closed; None while it is open."""
         self._decode = decode
+        self._tap = tap
         self._methods = methods
         self._clock = clock
         self._buffer = LineBuffer(self.limits.line)
@@ -184,9 +187,19 @@ class Connection:
         self._pending[request_id] = method
         return request_id
 
-    def notify(self, method: Method[Any, None], params: Any) -> None:
-        """Send a notification. Raises `EncodeError` where the params are no JSON, and `ConnectionClosed`."""
-        self._send(Notification(method=method.name, params=params))
+    def notify(self, method: Method[P, None], params: P) -> int:
+        """Send a notification and return how many bytes are unsent.
+
+        Raises `EncodeError` where the params are no JSON, and `ConnectionClosed`.
+        """
+        if self.closed is not None:
+            raise self.closed.again()
+        line = method.notification(params)
+        if self._tap is not None:
+            self._show(self.role, line)
+        out = self._out
+        out += line
+        return len(out)
 
     def cancel(self, request_id: RequestId, *, forget: bool) -> None:
         """Ask the peer to stop working on a request of ours (RC-01).
@@ -218,6 +231,14 @@ class Connection:
         """The ids of the peer's requests that have no answer yet."""
         return frozenset(self._owed)
 
+    def passes(self, name: str) -> bool:
+        """Whether notifications of this name need nothing from `receive`: it would give them back as they are."""
+        method = self._notifications.get(name)
+        if method is None or method is self._cancel:
+            return False
+        probe = self._decode(b'{"jsonrpc":"2.0","method":' + msgspec.json.encode(name) + b',"params":0}')
+        return type(probe) is not Notification  # the decoder knows the method, as it looks into its params
+
     # --- what comes in --------------------------------------------------------------------------------------------
 
     def split(self, block: bytes) -> list[bytes]:
@@ -233,20 +254,17 @@ class Connection:
         self.counters.lines += len(lines)
         return lines
 
-    def receive(self, line: bytes) -> Event:
-        """Take a line. Answers by itself what needs nobody else: malformed, unknown and duplicate requests."""
-        if self.tap is not None:
-            self._tapped(_OTHER[self.role], line)
-        message = self._decode(line)
+    def receive(self, message: Message) -> Event:
+        """Take a message. Answers by itself what needs nobody else: malformed, unknown and duplicate requests."""
         if type(message) is Notification:
             method = self._notifications.get(message.method)
             if method is None:
                 return self._unknown_notification(message)
             if method is self._cancel:
                 return self._cancelled(message)
-            return message if type(message.params) is not msgspec.Raw else self._extension(line, method, message)
+            return message if type(message.params) is not msgspec.Raw else self._extension(method, message)
         if type(message) is Request:
-            return self._asked(line, message)
+            return self._asked(message)
         if type(message) is Response:
             return self._response(message)
         if type(message) is ErrorResponse:
@@ -273,7 +291,7 @@ class Connection:
 
     # --- requests and notifications of the peer -------------------------------------------------------------------
 
-    def _asked(self, line: bytes, message: Request[Any]) -> Event:
+    def _asked(self, message: Request[Any]) -> Event:
         if self.closed is not None:
             return self._dropped(message, "the connection is closed")
         request_id, method = message.id, self._requests.get(message.method)
@@ -289,20 +307,20 @@ class Connection:
             reason = f"Too many requests at once: Limits.requests is {self.limits.requests}"
             return self._refused(message, request_id, RequestError(INTERNAL_ERROR, reason))
         if type(message.params) is msgspec.Raw:
-            extension = self._extension(line, method, message)
+            extension = self._extension(method, message)
             if isinstance(extension, Ignored):
                 return extension
             message = extension
         self._owed.add(request_id)
         return message
 
-    def _extension(self, line: bytes, method: Method[Any, Any], message: Any) -> Any:
+    def _extension(self, method: Method[Any, Any], message: Any) -> Any:
         """A message of a method that the decoder does not know but the table does."""
         try:
             return msgspec.structs.replace(message, params=method.decode_params(message.params))
         except DecodeError as fault:
             request_id, code = (message.id, INVALID_PARAMS) if type(message) is Request else (None, None)
-            path = f"$.params{fault.path[1:]}"
+            path, line = f"$.params{fault.path[1:]}", encode(message)
             return self._malformed(Malformed(line, code, request_id, method.name, path, fault.message))
 
     def _unknown_notification(self, message: Notification[Any]) -> Ignored:
@@ -393,21 +411,25 @@ class Connection:
         self._send(message)
         self.counters.answers += 1
 
-    def _send(self, message: Notification[Any] | Request[Any] | Response[Any] | ErrorResponse) -> None:
+    def _send(self, message: Request[Any] | Response[Any] | ErrorResponse) -> None:
         if self.closed is not None:
             raise self.closed.again()
         line = encode(message)
-        if self.tap is not None:
-            self._tapped(self.role, line)
+        if self._tap is not None:
+            self._show(self.role, line)
         self._out += line
 
-    def _tapped(self, sender: Role, line: bytes) -> None:
+    def _tapped_read(self, line: bytes) -> Message:
+        self._show(_OTHER[self.role], line)
+        return self._decode(line)
+
+    def _show(self, sender: Role, line: bytes) -> None:
         """Show a line to the tap; one that raises is not asked again, and the connection goes on."""
         try:
-            if self.tap is not None:
-                self.tap(sender, line)
+            if self._tap is not None:
+                self._tap(sender, line)
         except Exception:  # noqa: BLE001  # whatever a user's function raises
-            self.tap = None
+            self._tap = None
             _log.exception("the tap of the connection raised, and sees no further lines")
 
 

@@ -136,7 +136,7 @@ class Method(Generic[P, R]):
     it from any of the protocol's.
     """
 
-    __slots__ = ("decoding", "gate", "kind", "name", "params", "result", "side", "stable")
+    __slots__ = ("_head", "decoding", "gate", "kind", "name", "params", "result", "side", "stable")
 
     def __init__(
         self,
@@ -157,9 +157,22 @@ class Method(Generic[P, R]):
         self.stable = stable
         self.gate = gate
         self.decoding = decoding
+        self._head = b'{"jsonrpc":"2.0","method":' + msgspec.json.encode(name) + b',"params":'
 
     def __repr__(self) -> str:
         return f"<Method {self.name} ({self.kind}, handled by {self.side})>"
+
+    def notification(self, params: P) -> bytes:
+        """The line of a notification, its LF included: what `encode` gives, without making the message first.
+
+        Raises `EncodeError`.
+        """
+        value = encode_value(params)
+        if 10 in value or 13 in value:  # only from JSON that is passed on as it came, between its tokens
+            value = value.translate(_ONE_LINE)
+        if not value:
+            raise EncodeError("an empty Raw is no JSON value")
+        return self._head + value + b"}\n"
 
     def decode_params(self, raw: Buffer = EMPTY) -> P:
         """Decode params; absent ones and null are read as `{}` (ER-10). Raises `DecodeError`."""
@@ -443,6 +456,6 @@ def encode(message: Notification[Any] | Request[Any] | Response[Any] | ErrorResp
     line = encode_value(message)
     if line[-2] == _COLON or (line[-3] == _COLON and line[-2] == _BRACE):
         raise EncodeError("an empty Raw is no JSON value")
-    if b"\n" in line or b"\r" in line:  # only from JSON that is passed on as it came, between its tokens
+    if 10 in line or 13 in line:  # only from JSON that is passed on as it came, between its tokens
         line = line.translate(_ONE_LINE)
     return line + b"\n"
