@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from acpwire import v2
-from acpwire.transcript import Blocks, Entity, Message, Output, Terminal, Transcript
+from acpwire.transcript import Blocks, Entity, Message, Output, Snapshot, Terminal, Transcript
 from acpwire.transcript.frozen import FrozenDict, FrozenList, FrozenVariant
+from tests.transcript.places import VARIANTS, marked
 from tests.transcript.streams import streams
 from tests.transcript.test_fold import fold
 
@@ -76,10 +77,9 @@ def test_parts_looks_into_everything() -> None:
     assert {"mine": 2} in found
 
 
-@settings(deadline=None)
-@given(streams())
-def test_nothing_in_a_snapshot_can_be_changed(updates: list[Any]) -> None:
-    for part in parts(fold(updates).snapshot()):
+def assert_that_nothing_can_be_changed(snapshot: Snapshot) -> None:
+    """Every part refuses."""
+    for part in parts(snapshot):
         match part:
             case dict() | list():
                 assert isinstance(part, FrozenDict | FrozenList)
@@ -96,6 +96,18 @@ def test_nothing_in_a_snapshot_can_be_changed(updates: list[Any]) -> None:
             case _:  # a struct, a tuple, a frozen dataclass, a scalar
                 with pytest.raises((AttributeError, TypeError)):
                     part.id = part
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_nothing_that_an_update_may_hold_can_be_changed_in_a_snapshot(name: str) -> None:
+    for _, update in marked(name):
+        assert_that_nothing_can_be_changed(fold([update]).snapshot())
+
+
+@settings(deadline=None)
+@given(streams())
+def test_nothing_in_a_snapshot_can_be_changed(updates: list[Any]) -> None:
+    assert_that_nothing_can_be_changed(fold(updates).snapshot())
 
 
 @settings(deadline=None)
