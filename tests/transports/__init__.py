@@ -1,0 +1,1 @@
+"""Transports over real pipes, sockets, terminals, files and processes."""
