@@ -56,7 +56,7 @@ def test_a_block_runs_as_printed(
         assert names["messages"] == [v2.decode_from_agent(LINE)]
     elif "Transcript" in block:
         assert capsys.readouterr().out.startswith("Hi idle [b'")
-        assert [change.what for change in changes] == ["created", "appended"]
+        assert [change.what for change in changes] == ["created"]
     else:
         assert capsys.readouterr().out == "Hi\n"
 

@@ -24,7 +24,7 @@ class FrozenDict(dict[str, Any]):
     """A JSON object that refuses to be changed; a dict in all else. A copy is a plain dict, a deep one all through."""
 
     __slots__ = ()
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]  # refused
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse  # pyright: ignore[reportAssignmentType]  # refusing is the point
 
     def __copy__(self) -> dict[str, Any]:
         return {**self}
@@ -40,8 +40,8 @@ class FrozenList(list[Any]):
     """A JSON array that refuses to be changed; a list in all else. A copy is a plain list, a deep one all through."""
 
     __slots__ = ()
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # pyright: ignore[reportAssignmentType]  # refused
-    append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # pyright: ignore[reportAssignmentType]  # refused
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # pyright: ignore[reportAssignmentType]  # refusing is the point
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse  # pyright: ignore[reportAssignmentType]  # refusing is the point
 
     def __copy__(self) -> list[Any]:
         return [*self]
