@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Generic, Protocol, TypeVar
 
 from acpwire.errors import StreamOverflow, UsageError
@@ -140,20 +140,19 @@ class Stream(Generic[T]):
         self._begun = True
         return item
 
-    async def batches(self) -> AsyncIterator[list[T]]:
-        """All that waits, again and again."""
-        while True:
-            if not self._items:
-                try:
-                    await self._more()
-                except StopAsyncIteration:
-                    return
-            batch = [item for item, _ in self._items]
-            self._items.clear()
-            self._bytes = 0
-            self._begun = True
-            self._let_go()
-            yield batch
+    def batches(self) -> AsyncIterator[list[T]]:
+        """All that waits, again and again, as lists."""
+        return _Batches(self._batch)
+
+    async def _batch(self) -> list[T]:
+        if not self._items:
+            await self._more()
+        batch = [item for item, _ in self._items]
+        self._items.clear()
+        self._bytes = 0
+        self._begun = True
+        self._let_go()
+        return batch
 
     async def _more(self) -> None:
         """Wait until something is there. Raises `StopAsyncIteration`, or the error, at the end."""
@@ -175,3 +174,16 @@ class Stream(Generic[T]):
         if self._held:
             self._held = False
             self._gate.release(self)
+
+
+class _Batches(Generic[T]):
+    """No generator, as one that is cancelled once has ended."""
+
+    def __init__(self, batch: Callable[[], Awaitable[list[T]]]) -> None:
+        self._batch = batch
+
+    def __aiter__(self) -> AsyncIterator[list[T]]:
+        return self
+
+    async def __anext__(self) -> list[T]:
+        return await self._batch()

@@ -1,0 +1,137 @@
+"""For tests: two connected peers in one process, and a peer that says what a script says.
+
+Owns: `pair`, `ScriptedPeer`. Does not know: any test runner; what was expected and did not come is an `AssertionError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from acpwire import transports, v2
+from acpwire.connection import Connection, Role
+from acpwire.errors import ConnectionClosed
+from acpwire.limits import Limits
+from acpwire.peer import Handler, Observer, Peer
+from acpwire.transports import Transport
+from acpwire.wire.frames import Method
+from acpwire.wire.lines import LineBuffer
+
+__all__ = ["Line", "ScriptedPeer", "pair"]
+
+Line: TypeAlias = "bytes | str | Mapping[str, Any]"
+"""A line of a script: as it is on the wire, its line feed left out, or the object that it holds."""
+
+
+@asynccontextmanager
+async def pair(
+    agent: Mapping[Method[Any, Any], Handler] | None = None,
+    client: Mapping[Method[Any, Any], Handler] | None = None,
+    *,
+    limits: Limits | None = None,
+    observer: Observer | None = None,
+) -> AsyncGenerator[tuple[Peer, Peer]]:
+    """An agent's and a client's peer that are connected to each other, each with its handlers; closed at the end.
+
+    `limits` and `observer` are those of both.
+    """
+    left, right = transports.pair()
+
+    def peer(transport: Transport, role: Role, handlers: Mapping[Method[Any, Any], Handler] | None) -> Peer:
+        decode = v2.decode_from_client if role == "agent" else v2.decode_from_agent
+        return Peer(transport, Connection(role, decode, v2.METHODS, limits=limits), handlers, observer=observer)
+
+    async with peer(left, "agent", agent) as one, peer(right, "client", client) as other:
+        yield one, other
+
+
+class ScriptedPeer:
+    """One end of a transport, sending and expecting lines as a test says; the other end is what is tested.
+
+        async with ScriptedPeer(transport) as script:
+            await script.send({"jsonrpc": "2.0", "id": 1, "method": "session/list"})
+            await script.expect({"jsonrpc": "2.0", "id": 1, "result": {"sessions": []}})
+
+    Every wait is at most `timeout` seconds long.
+    """
+
+    def __init__(self, transport: Transport, *, timeout: float = 10.0) -> None:
+        self._transport = transport
+        self._timeout = timeout
+        self._buffer = LineBuffer()
+        self._lines: list[bytes] = []
+        self._fences = 0
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._transport.close()
+
+    async def send(self, *lines: Line) -> None:
+        """Send lines, in one write."""
+        await self.send_bytes(b"".join(_bytes(line) + b"\n" for line in lines))
+
+    async def send_bytes(self, data: bytes) -> None:
+        """Send any bytes."""
+        async with asyncio.timeout(self._timeout):
+            await self._transport.write(data)
+
+    async def receive(self) -> bytes:
+        """The next line, without its line feed. Raises `EOFError` at the end of what the other end sends."""
+        while not self._lines:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    block = await self._transport.read()
+            except TimeoutError:
+                raise AssertionError(f"no line came within {self._timeout} s") from None
+            if not block:
+                self._lines = self._buffer.flush()
+                if not self._lines:
+                    raise EOFError("the other end sends nothing any more")
+                break
+            self._lines = self._buffer.feed(block)
+        return self._lines.pop(0).rstrip(b"\r\n")
+
+    async def receive_json(self) -> Any:
+        """The value that the next line holds."""
+        return json.loads(await self.receive())
+
+    async def expect(self, *lines: Line) -> None:
+        """The next lines are these; one given as an object may have its members in any order."""
+        for line in lines:
+            try:
+                found = await self.receive()
+            except (AssertionError, EOFError) as error:
+                raise AssertionError(f"{error}; expected {line!r}") from None
+            if found != _bytes(line) and (not isinstance(line, Mapping) or json.loads(found) != line):
+                raise AssertionError(f"expected {line!r}, received {found!r}")
+
+    async def expect_nothing(self) -> None:
+        """The other end has sent nothing that was not received here, and still answers."""
+        self._fences += 1
+        fence = f"fence {self._fences}"
+        await self.send({"jsonrpc": "2.0", "id": fence, "method": "_acpwire/fence"})
+        found = json.loads(await self.receive())
+        if found.get("id") != fence:
+            raise AssertionError(f"expected nothing, received {found!r}")
+
+    async def expect_end(self) -> None:
+        """The other end sends nothing any more."""
+        try:
+            found = await self.receive()
+        except (EOFError, ConnectionClosed):
+            return
+        raise AssertionError(f"expected the end, received {found!r}")
+
+
+def _bytes(line: Line) -> bytes:
+    if isinstance(line, Mapping):
+        return json.dumps(line, separators=(",", ":")).encode()
+    return line.encode() if isinstance(line, str) else line

@@ -1,0 +1,971 @@
+"""The pump: order, answers, cancellation, back-pressure and the end, in memory and over real pipes and processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, cast
+
+import pytest
+
+from acpwire import v2
+from acpwire.connection import Connection, Ignored, Role, Tap
+from acpwire.errors import ConnectionClosed, DecodeError, EncodeError, RequestError, StreamOverflow, UsageError
+from acpwire.limits import Limits
+from acpwire.peer import Handler, Peer
+from acpwire.streams import HIGH, Stream
+from acpwire.testing import ScriptedPeer, pair
+from acpwire.trace import trace_context
+from acpwire.transports import Transport, spawn_process
+from acpwire.transports import pair as pair_of_transports
+from acpwire.wire import Method
+from tests import fuzz
+from tests.transports.loops import PROGRAMS, cancelled_at, on_each_loop
+
+HOSTILE = fuzz.hostile()
+LIST = v2.ListSessionsRequest()
+NO_SESSIONS = v2.ListSessionsResponse(sessions=[])
+NEW = v2.NewSessionRequest(cwd="/")
+Handlers = Mapping[Method[Any, Any], Handler]
+
+
+def client_of(
+    transport: Transport, handlers: Handlers | None = None, limits: Limits | None = None, **other: Any
+) -> Peer:
+    """A client's peer over a transport."""
+    tap: Tap | None = other.pop("tap", None)
+    connection = Connection("client", v2.decode_from_agent, v2.METHODS, limits=limits, tap=tap)
+    return Peer(transport, connection, handlers, **other)
+
+
+def agent_of(
+    transport: Transport, handlers: Handlers | None = None, limits: Limits | None = None, **other: Any
+) -> Peer:
+    """An agent's peer over a transport."""
+    return Peer(transport, Connection("agent", v2.decode_from_client, v2.METHODS, limits=limits), handlers, **other)
+
+
+def chunk(number: int) -> v2.UpdateSessionNotification:
+    """An update that says which it is."""
+    update = v2.AgentMessageChunk(message_id=str(number), content=v2.TextContent(text="text"))
+    return v2.UpdateSessionNotification(session_id="s", update=update)
+
+
+def number_of(params: v2.UpdateSessionNotification) -> int:
+    """Which update it is."""
+    assert isinstance(params.update, v2.AgentMessageChunk)
+    return int(params.update.message_id)
+
+
+def update_line(number: int) -> dict[str, Any]:
+    """The line of that update, for a script."""
+    return {"jsonrpc": "2.0", "method": "session/update", "params": json.loads(v2.encode(chunk(number)))}
+
+
+def answer_line(request_id: int | str, result: Any) -> dict[str, Any]:
+    """A line that answers a request, for a script."""
+    return {"jsonrpc": "2.0", "id": request_id, "result": result}
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until something holds; the test's own time bounds it."""
+    while not condition():  # noqa: ASYNC110  # what is waited for has no event
+        await asyncio.sleep(0)
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+@on_each_loop
+async def test_an_update_before_an_answer_is_delivered_before_the_waiter_wakes() -> None:
+    """S-OR-01, S-OR-02, in one write; `arrived` has the answer's place."""
+    left, right = pair_of_transports()
+    seen: list[Any] = []
+    async with (
+        ScriptedPeer(right) as script,
+        client_of(left, {v2.SESSION_UPDATE: lambda p: seen.append(number_of(p))}) as peer,
+    ):
+
+        async def ask() -> None:
+            await peer.request(v2.SESSION_NEW, NEW, arrived=lambda result: seen.append(result.session_id))
+            seen.append("awake")
+
+        task = asyncio.create_task(ask())
+        await script.receive()
+        await script.send(update_line(1), answer_line(0, {"sessionId": "s"}), update_line(2))
+        await task
+        assert seen[:3] == [1, "s", 2]
+        assert seen.index("awake") > seen.index(1)
+
+
+@on_each_loop
+async def test_updates_to_a_handler_that_awaits_at_random_keep_the_wires_order() -> None:
+    """S-OR-03."""
+    seen: list[int] = []
+    chance = random.Random(7)  # noqa: S311  # no secret
+
+    async def handler(params: v2.UpdateSessionNotification) -> None:
+        for _ in range(chance.choice([0, 0, 0, 1, 3])):
+            await asyncio.sleep(0)
+        seen.append(number_of(params))
+
+    async with pair(client={v2.SESSION_UPDATE: handler}, agent={v2.SESSION_LIST: lambda _: NO_SESSIONS}) as (
+        agent,
+        client,
+    ):
+        for number in range(10_000):
+            await agent.notify(v2.SESSION_UPDATE, chunk(number))
+        await until(lambda: len(seen) == 10_000)
+        assert seen == list(range(10_000))
+        await client.request(v2.SESSION_LIST, LIST)
+
+
+@on_each_loop
+async def test_a_request_and_updates_are_handled_in_the_wires_order() -> None:
+    """A plain handler's answer is written before anything that follows is looked at."""
+    seen: list[str] = []
+
+    def answer(_: object) -> v2.ListSessionsResponse:
+        seen.append("asked")
+        return NO_SESSIONS
+
+    left, right = pair_of_transports()
+    handlers: Handlers = {v2.SESSION_LIST: answer, v2.SESSION_CANCEL: lambda p: seen.append(p.session_id)}
+    async with ScriptedPeer(right) as script, agent_of(left, handlers):
+        cancel = {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "one"}}
+        asks = {"jsonrpc": "2.0", "id": 1, "method": "session/list"}
+        await script.send(cancel, asks, cancel)
+        await script.expect(answer_line(1, {"sessions": []}))
+        assert seen == ["one", "asked", "one"]
+
+
+@on_each_loop
+async def test_a_failing_handler_of_notifications_costs_nobody_else_anything(caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[int] = []
+
+    def handler(params: v2.UpdateSessionNotification) -> Awaitable[None] | None:
+        number = number_of(params)
+        if number == 0:
+            raise ValueError("sync")
+        return waits(number)
+
+    async def waits(number: int) -> None:
+        if number == 1:
+            raise ValueError("async")
+        if number == 2:
+            raise asyncio.CancelledError
+        seen.append(number)
+
+    with caplog.at_level(logging.ERROR):
+        async with pair(client={v2.SESSION_UPDATE: handler}) as (agent, _):
+            for number in range(4):
+                await agent.notify(v2.SESSION_UPDATE, chunk(number))
+            await until(lambda: seen == [3])
+    assert len(caplog.records) == 3
+
+
+@on_each_loop
+async def test_a_slow_handler_leaves_the_loop_its_turns() -> None:
+    """A block of lines is interrupted when its turn is over: others run before it is all delivered."""
+    turns = 0
+    at: list[int] = []
+
+    def handler(_: object) -> None:
+        at.append(turns)
+        end = asyncio.get_running_loop().time() + 0.0001
+        while asyncio.get_running_loop().time() < end:
+            pass
+
+    async with pair(client={v2.SESSION_UPDATE: handler}) as (agent, _):
+        for number in range(400):
+            agent.post(v2.SESSION_UPDATE, chunk(number))
+        await agent.drain()
+        while len(at) < 400:
+            await asyncio.sleep(0)
+            turns += 1
+    assert len(set(at)) >= 5, "40 ms of work in turns of about 1 ms"
+
+
+# --- answers ----------------------------------------------------------------------------------------------------------
+
+
+async def raises_value_error(_: object) -> None:
+    await asyncio.sleep(0)
+    raise ValueError("hunter2 is the password")
+
+
+def raises_at_once(_: object) -> None:
+    raise ValueError("hunter2 is the password")
+
+
+async def raises_request_error(_: object) -> None:
+    raise RequestError(4, "no", {"why": "because"})
+
+
+async def is_cancelled(_: object) -> None:
+    raise asyncio.CancelledError
+
+
+async def never_awaits(_: object) -> v2.ListSessionsResponse:
+    return NO_SESSIONS
+
+
+def answers_at_once(_: object) -> v2.ListSessionsResponse:
+    return NO_SESSIONS
+
+
+def answers_no_json(_: object) -> Any:
+    return {"x": float("nan")}
+
+
+async def raises_no_json(_: object) -> None:
+    raise RequestError(4, "no", {"x": float("inf")})
+
+
+@pytest.mark.parametrize(
+    ("handler", "expected"),
+    [
+        (raises_value_error, {"error": {"code": -32603, "message": "Internal error"}}),
+        (raises_at_once, {"error": {"code": -32603, "message": "Internal error"}}),
+        (raises_request_error, {"error": {"code": 4, "message": "no", "data": {"why": "because"}}}),
+        (is_cancelled, {"error": {"code": -32800, "message": "Request cancelled"}}),
+        (never_awaits, {"result": {"sessions": []}}),
+        (answers_at_once, {"result": {"sessions": []}}),
+        (answers_no_json, {"error": {"code": -32603, "message": "Internal error"}}),
+        (raises_no_json, {"error": {"code": 4, "message": "no"}}),
+    ],
+)
+@on_each_loop
+async def test_a_handler_is_answered_exactly_once_however_it_ends(
+    handler: Handler, expected: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """S-CA-03, S-EX-01, RC-06: the peer gets no text of an exception; the log has it."""
+    left, right = pair_of_transports()
+    with caplog.at_level(logging.ERROR):
+        async with ScriptedPeer(right) as script, agent_of(left, {v2.SESSION_LIST: handler}):
+            await script.send({"jsonrpc": "2.0", "id": 1, "method": "session/list"})
+            await script.expect({"jsonrpc": "2.0", "id": 1, **expected})
+            await script.expect_nothing()
+    if "ValueError" in str(handler.__name__) or handler is raises_at_once:
+        assert "hunter2" in caplog.text
+
+
+@on_each_loop
+async def test_a_known_method_without_a_handler_is_not_found() -> None:
+    observed: list[Ignored] = []
+    async with pair(observer=observed.append) as (agent, client):
+        with pytest.raises(RequestError) as error:
+            await client.request(v2.SESSION_LIST, LIST)
+        assert error.value.code == -32601
+        await client.notify(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id="s"))
+        await until(lambda: bool(observed))
+        assert "handles" in observed[0].reason
+        assert agent.counters.answers == 1
+
+
+@on_each_loop
+async def test_the_answer_of_a_request_is_typed_and_a_bad_one_raises() -> None:
+    left, right = pair_of_transports()
+    async with ScriptedPeer(right) as script, client_of(left) as peer:
+        for answer, expected in (
+            ({"result": {"sessionId": "s"}}, None),
+            ({"result": {"sessionId": 5}}, DecodeError),
+            ({"error": {"code": 5, "message": "m"}}, RequestError),
+            ({"error": "m"}, DecodeError),
+        ):
+            task = asyncio.create_task(peer.request(v2.SESSION_NEW, NEW))
+            asked = await script.receive_json()
+            await script.send({"jsonrpc": "2.0", "id": asked["id"], **answer})
+            if expected is None:
+                assert await task == v2.NewSessionResponse(session_id="s")
+            else:
+                with pytest.raises(expected):
+                    await task
+
+
+@on_each_loop
+async def test_params_that_are_no_json_raise_where_they_are_sent() -> None:
+    async with pair() as (agent, client):
+        bad = v2.NewSessionRequest(cwd="/", meta={"x": float("nan")})
+        with pytest.raises(EncodeError):
+            await client.request(v2.SESSION_NEW, bad)
+        with pytest.raises(EncodeError):
+            await agent.notify(
+                v2.SESSION_UPDATE,
+                v2.UpdateSessionNotification(session_id="s", update=v2.PlanUpdate(plan=cast("Any", object()))),
+            )
+        with pytest.raises(RequestError):
+            await client.request(v2.SESSION_LIST, LIST)
+
+
+@on_each_loop
+async def test_a_request_in_a_handler_of_notifications_is_refused_at_once_and_works_in_a_task_of_its_own() -> None:
+    results: list[Any] = []
+
+    async def handler(_: object) -> None:
+        try:
+            await client.request(v2.SESSION_LIST, LIST)
+        except UsageError as error:
+            results.append(str(error))
+        results.append(asyncio.create_task(client.request(v2.SESSION_LIST, LIST)))
+
+    async with pair(agent={v2.SESSION_LIST: lambda _: NO_SESSIONS}, client={v2.SESSION_UPDATE: handler}) as (
+        agent,
+        client,
+    ):
+        await agent.notify(v2.SESSION_UPDATE, chunk(1))
+        await until(lambda: len(results) == 2)
+        assert "session/list" in results[0]
+        assert await results[1] == NO_SESSIONS
+
+
+# --- cancellation -----------------------------------------------------------------------------------------------------
+
+
+@on_each_loop
+async def test_cancelling_who_waits_cancels_the_request_and_its_late_answer_is_dropped() -> None:
+    """RC-01, RC-08."""
+    left, right = pair_of_transports()
+    async with ScriptedPeer(right) as script, client_of(left) as peer:
+        task = asyncio.create_task(peer.request(v2.SESSION_NEW, NEW))
+        await script.receive()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await script.expect({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 0}})
+        await script.send(answer_line(0, {"sessionId": "late"}))
+        await script.expect_nothing()
+        assert peer.counters.drops == 1
+
+
+@on_each_loop
+async def test_an_error_that_comes_as_its_waiter_is_cancelled_is_nobodys() -> None:
+    left, right = pair_of_transports()
+    async with ScriptedPeer(right) as script, client_of(left, {v2.SESSION_UPDATE: lambda _: task.cancel()}) as peer:
+        task = asyncio.create_task(peer.request(v2.SESSION_NEW, NEW))
+        await script.receive()
+        await script.send({"jsonrpc": "2.0", "id": 0, "error": {"code": 5, "message": "m"}}, update_line(1))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await script.expect_nothing()
+
+
+@on_each_loop
+async def test_a_cancelled_request_gets_its_own_ending_or_minus_32800() -> None:
+    """RC-03, RC-04: the handler may say how it ends."""
+
+    async def gives_in(_: object) -> None:
+        await asyncio.Event().wait()
+
+    async def ends_well(_: object) -> v2.NewSessionResponse:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return v2.NewSessionResponse(session_id="after all")
+
+    left, right = pair_of_transports()
+    async with ScriptedPeer(right) as script, agent_of(left, {v2.SESSION_LIST: gives_in, v2.SESSION_NEW: ends_well}):
+        await script.send(
+            {"jsonrpc": "2.0", "id": 1, "method": "session/list"},
+            {"jsonrpc": "2.0", "id": "1", "method": "session/new", "params": {"cwd": "/"}},
+        )
+        await script.expect_nothing()
+        await script.send({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
+        await script.expect({"jsonrpc": "2.0", "id": 1, "error": {"code": -32800, "message": "Request cancelled"}})
+        await script.send({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}})
+        await script.expect_nothing()
+        await script.send({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": "1"}})
+        await script.expect(answer_line("1", {"sessionId": "after all"}))
+
+
+@on_each_loop
+async def test_every_coroutine_may_be_cancelled_wherever_it_waits() -> None:
+    """Whatever is cancelled at whichever of its waits, the connection goes on and nothing is left."""
+
+    async def answer(_: object) -> v2.ListSessionsResponse:
+        await asyncio.sleep(0)
+        return NO_SESSIONS
+
+    for name in ("request", "notify", "drain", "close", "wait_closed"):
+        number, waited = 0, True
+        while waited:
+            number += 1
+            assert number < 30
+            async with pair(agent={v2.SESSION_LIST: answer}, limits=Limits(unsent=1000)) as (agent, client):
+                for _ in range(20):
+                    client.post(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id="x" * 10_000))
+                big = v2.CancelSessionNotification(session_id="x" * 70_000)
+                calls: dict[str, Callable[[], Any]] = {
+                    "request": partial(client.request, v2.SESSION_LIST, LIST),
+                    "notify": partial(client.notify, v2.SESSION_CANCEL, big),
+                    "drain": client.drain,
+                    "close": client.close,
+                    "wait_closed": client.wait_closed,
+                }
+                closing = asyncio.create_task(agent.close() if name == "wait_closed" else asyncio.sleep(0))
+                waited = await cancelled_at(number, calls[name]())
+                await closing
+                if name in {"close", "wait_closed"}:
+                    await client.wait_closed()
+                else:
+                    assert await client.request(v2.SESSION_LIST, LIST) == NO_SESSIONS
+        assert number > 1, f"{name} never waited"
+
+
+# --- back-pressure ----------------------------------------------------------------------------------------------------
+
+EMIT = """
+import os, sys
+line = sys.stdin.buffer.readline()
+number, then = int(sys.argv[1]), bytes.fromhex(sys.argv[2])
+block = line * 1000
+for _ in range(number // 1000):
+    rest = memoryview(block)
+    while rest:
+        rest = rest[os.write(1, rest):]
+os.write(1, then)
+sys.stdin.buffer.read()
+"""
+
+
+async def emitter(number: int, then: Any = None) -> Transport:
+    """A process that sends an update so many times, and then another line."""
+    last = json.dumps(then).encode() + b"\n" if then else b""
+    transport = await spawn_process(sys.executable, "-c", EMIT, str(number), last.hex())
+    await transport.write(json.dumps(update_line(1)).encode() + b"\n")
+    return transport
+
+
+@on_each_loop
+async def test_a_reader_slower_than_a_million_updates_pauses_the_sender_and_loses_nothing() -> None:
+    """S-BP-01: what waits is bounded all the time."""
+    peer, stream = streaming(await emitter(1_000_000))
+    count = most = 0
+    async with peer:
+        async for batch in stream.batches():
+            count += len(batch)
+            await asyncio.sleep(0)
+            most = max(most, len(stream))
+            if count == 1_000_000:
+                break
+    assert most <= HIGH + 1000, "what came in one block is delivered before reading pauses"
+    assert most > HIGH / 4, "it did have to wait"
+
+
+def streaming(transport: Transport, limits: Limits | None = None) -> tuple[Peer, Stream[Any]]:
+    """A client's peer whose updates go into a stream."""
+    peer = client_of(transport, {v2.SESSION_UPDATE: lambda params: stream.put(params, len(peer.line))}, limits)
+    stream: Stream[Any] = Stream(peer, limits or Limits())
+    return peer, stream
+
+
+@on_each_loop
+async def test_an_answer_behind_a_hundred_thousand_updates_arrives_though_nobody_reads_them() -> None:
+    """No deadlock: who waits for an answer before reading on gets it, and then reads all that came before."""
+    peer, stream = streaming(await emitter(100_000, answer_line(0, {"sessionId": "s"})))
+    async with peer:
+        assert number_of(await anext(stream)) == 1, "begun, so that it takes part in back-pressure"
+        result = await peer.request(v2.SESSION_NEW, NEW)
+        assert result.session_id == "s"
+        assert len(stream) > HIGH
+        count = 1
+        while count < 100_000:
+            await anext(stream)
+            count += 1
+        assert len(stream) == 0
+
+
+@on_each_loop
+async def test_a_stream_that_nobody_reads_ends_alone_at_its_limit() -> None:
+    """A flood with nobody reading: memory is bounded by the limit of the stream; the rest of the connection lives."""
+    peer, stream = streaming(
+        await emitter(100_000, answer_line(0, {"sessionId": "s"})), limits := Limits(stream=1_000_000)
+    )
+    other: Stream[Any] = Stream(peer, Limits())
+    async with peer:
+        await peer.request(v2.SESSION_NEW, NEW)
+        assert stream.is_done
+        size = len(json.dumps(update_line(1))) + 1
+        assert len(stream) == limits.stream // size
+        with pytest.raises(StreamOverflow, match=r"Limits\.stream"):
+            async for _ in stream:
+                pass
+        assert not other.is_done
+        assert peer.closed is None
+
+
+@on_each_loop
+async def test_without_a_stream_that_was_begun_reading_never_pauses() -> None:
+    peer, stream = streaming(await emitter(100_000, {"jsonrpc": "2.0", "id": 9, "method": "_end"}))
+    async with peer:
+        await until(lambda: peer.counters.unknown == 1)
+        assert len(stream) == 100_000
+
+
+@on_each_loop
+async def test_a_stream_that_was_dropped_holds_nothing_up() -> None:
+    peer, stream = streaming(await emitter(100_000, {"jsonrpc": "2.0", "id": 9, "method": "_end"}))
+    async with peer:
+        await anext(stream)
+        await until(lambda: len(stream) > HIGH)
+        stream.close()
+        await until(lambda: peer.counters.unknown == 1)
+
+
+@on_each_loop
+async def test_a_peer_that_stops_reading_makes_senders_wait_and_cancelling_them_works() -> None:
+    """S-BP-02; what was sent arrives whole as soon as it reads again."""
+    left, right = pair_of_transports()
+    limits = Limits(unsent=100_000)
+    async with agent_of(left, limits=limits) as agent:
+        sent = 0
+
+        async def flood() -> None:
+            nonlocal sent
+            while True:
+                sent += 1
+                await agent.notify(v2.SESSION_UPDATE, chunk(sent))
+
+        task = asyncio.create_task(flood())
+        before = -1
+        while before != sent:  # until it has stopped
+            before = sent
+            for _ in range(100):
+                await asyncio.sleep(0)
+        assert left.unsent < 300_000
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with ScriptedPeer(right) as script:
+            for number in range(1, sent + 1):
+                assert (await script.receive_json())["params"]["update"]["messageId"] == str(number)
+            await agent.notify(v2.SESSION_UPDATE, chunk(0))
+            assert (await script.receive_json())["params"]["update"]["messageId"] == "0"
+
+
+@on_each_loop
+async def test_a_peer_that_asks_and_reads_no_answers_is_not_read_any_more() -> None:
+    left, right = pair_of_transports()
+    limits = Limits(unread_answers=50_000)
+    async with agent_of(left, limits=limits) as agent, ScriptedPeer(right) as script:
+        asked = 0
+        ask = b'{"jsonrpc":"2.0","id":"x","method":"no/such"}\n' * 100
+        while right.unsent < 200_000:
+            right.send(ask)
+            asked += 100
+            await asyncio.sleep(0)
+        assert left.unsent < 200_000
+        assert agent.counters.lines < asked
+        for _ in range(asked):
+            assert (await script.receive_json())["error"]["code"] == -32601
+        await script.expect_nothing()
+
+
+@on_each_loop
+async def test_a_flood_of_notifications_leaves_the_loop_its_turns() -> None:
+    """So that a cancel is seen while an agent streams as fast as it can."""
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async with pair(client={v2.SESSION_UPDATE: lambda _: None}) as (agent, _):
+        task = asyncio.create_task(count())
+        for number in range(20_000):
+            await agent.notify(v2.SESSION_UPDATE, chunk(number))
+        task.cancel()
+    assert turns > 20
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+@on_each_loop
+async def test_the_first_answer_may_be_limited() -> None:
+    left, right = pair_of_transports()
+    async with ScriptedPeer(right), client_of(left, limits=Limits(first_answer=0.01)) as peer:
+        with pytest.raises(ConnectionClosed, match=r"Limits\.first_answer = 0\.01"):
+            await peer.request(v2.SESSION_LIST, LIST)
+        assert peer.closed is not None
+
+
+@on_each_loop
+async def test_the_limit_of_the_first_answer_is_over_with_the_first_answer() -> None:
+    left, right = pair_of_transports()
+    async with ScriptedPeer(right) as script, client_of(left, limits=Limits(first_answer=0.05)) as peer:
+        first = asyncio.create_task(peer.request(v2.SESSION_LIST, LIST))
+        await script.receive()
+        await script.send(answer_line(0, {"sessions": []}))
+        await first
+        second = asyncio.create_task(peer.request(v2.SESSION_LIST, LIST))
+        done, _ = await asyncio.wait([second], timeout=0.1)
+        assert not done
+        second.cancel()
+
+
+# --- looking on -------------------------------------------------------------------------------------------------------
+
+
+@on_each_loop
+async def test_the_trace_of_a_request_is_carried_on_by_what_its_handler_sends() -> None:
+    """MT-05."""
+    trace = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "baggage": "k=v"}
+    seen: dict[str, Any] = {}
+
+    async def answer(params: v2.NewSessionRequest) -> v2.NewSessionResponse:
+        seen["in the handler"] = dict(trace_context.get())
+        await agent.notify(v2.SESSION_UPDATE, chunk(1))
+        return v2.NewSessionResponse(session_id="s")
+
+    def update(params: v2.UpdateSessionNotification) -> None:
+        seen["notified"] = params.meta
+
+    async with pair(agent={v2.SESSION_NEW: answer}, client={v2.SESSION_UPDATE: update}) as (agent, client):
+        await client.request(v2.SESSION_NEW, v2.NewSessionRequest(cwd="/", meta={**trace, "mine": 1}))
+        assert seen == {"in the handler": trace, "notified": trace}
+        token = trace_context.set({"traceparent": "theirs"})
+        await client.request(v2.SESSION_NEW, v2.NewSessionRequest(cwd="/", meta={"mine": 1}))
+        assert seen["in the handler"] == {"traceparent": "theirs"}
+        await client.request(v2.SESSION_NEW, v2.NewSessionRequest(cwd="/", meta=dict(trace)))
+        assert seen["in the handler"] == trace, "what params bring themselves is left alone"
+        trace_context.reset(token)
+        await client.request(v2.SESSION_NEW, NEW)
+        assert seen["in the handler"] == {}
+
+
+@on_each_loop
+async def test_a_tap_sees_the_lines_of_both_directions() -> None:
+    seen: list[tuple[Role, Any]] = []
+
+    def tap(sender: Role, text: bytes) -> None:
+        seen.append((sender, json.loads(text)))
+
+    left, right = pair_of_transports()
+    async with ScriptedPeer(right) as script, client_of(left, tap=tap) as peer:
+        task = asyncio.create_task(peer.request(v2.SESSION_LIST, LIST))
+        asked = await script.receive_json()
+        await script.send(answer_line(0, {"sessions": []}))
+        await task
+    assert seen == [("client", asked), ("agent", answer_line(0, {"sessions": []}))]
+
+
+@on_each_loop
+async def test_an_observer_that_raises_is_logged_and_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    def observe(_: Ignored) -> None:
+        raise ValueError("observer")
+
+    left, right = pair_of_transports()
+    with caplog.at_level(logging.ERROR):
+        async with ScriptedPeer(right) as script, agent_of(left, {v2.SESSION_LIST: answers_at_once}, observer=observe):
+            await script.send("{", {"jsonrpc": "2.0", "id": 1, "method": "session/list"})
+            assert (await script.receive_json())["error"]["code"] == -32700
+            await script.expect(answer_line(1, {"sessions": []}))
+    assert "observer" in caplog.text
+
+
+# --- the end ----------------------------------------------------------------------------------------------------------
+
+
+@on_each_loop
+async def test_the_last_line_may_lack_its_line_feed() -> None:
+    """S-SP-02."""
+    seen: list[str] = []
+    left, right = pair_of_transports()
+    async with agent_of(left, {v2.SESSION_CANCEL: lambda p: seen.append(p.session_id)}) as peer:
+        await right.write(b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"last"}}')
+        await right.close()
+        await peer.wait_closed()
+    assert seen == ["last"]
+
+
+@on_each_loop
+async def test_when_the_other_end_goes_requests_fail_and_handlers_are_cancelled() -> None:
+    """ER-09: each clean-up runs, within the grace."""
+    ended: list[str] = []
+
+    async def waits(_: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append("request")
+
+    left, right = pair_of_transports()
+    async with agent_of(left, {v2.SESSION_LIST: waits}) as peer:
+        options = [v2.PermissionOption(option_id="o", name="n", kind="allow_once")]
+        params = v2.RequestPermissionRequest(session_id="s", title="t", options=options)
+        task = asyncio.create_task(peer.request(v2.SESSION_REQUEST_PERMISSION, params))
+        async with ScriptedPeer(right) as script:
+            await script.receive()
+            await script.send({"jsonrpc": "2.0", "id": 1, "method": "session/list"})
+            await until(lambda: peer.counters.lines == 1)
+        with pytest.raises(ConnectionClosed):
+            await task
+        await peer.wait_closed()
+        assert ended == ["request"]
+        with pytest.raises(ConnectionClosed):
+            await peer.request(v2.SESSION_REQUEST_PERMISSION, params)
+        with pytest.raises(ConnectionClosed):
+            await peer.notify(v2.SESSION_UPDATE, chunk(1))
+
+
+@on_each_loop
+async def test_closing_cancels_the_handler_that_delivery_waits_for() -> None:
+    ended: list[str] = []
+
+    async def waits(_: object) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("notification")
+
+    left, right = pair_of_transports()
+    async with agent_of(left, {v2.SESSION_CANCEL: waits}) as peer:
+        await right.write(b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}\n' * 2)
+        await until(lambda: peer.counters.lines == 2)
+    assert ended == ["notification"], "and the second is not delivered any more"
+    await right.close()
+
+
+@on_each_loop
+async def test_a_handler_that_does_not_end_is_left_after_the_grace(caplog: pytest.LogCaptureFixture) -> None:
+    left, right = pair_of_transports()
+    release = asyncio.Event()
+
+    async def stubborn(_: object) -> None:
+        while not release.is_set():
+            with suppress(asyncio.CancelledError):
+                await release.wait()
+
+    async with agent_of(left, {v2.SESSION_LIST: stubborn}, Limits(grace=0.05)) as peer:
+        await right.write(b'{"jsonrpc":"2.0","id":1,"method":"session/list"}\n')
+        await until(lambda: peer.counters.lines == 1)
+        await peer.close()
+    assert "Limits.grace" in caplog.text
+    release.set()
+    await until(lambda: len(asyncio.all_tasks()) == 1)
+    await right.close()
+
+
+@on_each_loop
+async def test_a_handler_may_close_the_connection() -> None:
+    async def from_a_request(_: object) -> None:
+        await agent.close()
+
+    async def from_a_notification(_: object) -> None:
+        await agent.close()
+
+    for method, params in (
+        (v2.SESSION_LIST, LIST),
+        (v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id="s")),
+    ):
+        handlers: Handlers = {v2.SESSION_LIST: from_a_request, v2.SESSION_CANCEL: from_a_notification}
+        async with pair(agent=handlers) as (agent, client):
+            calls: Any = client.request if method.kind == "request" else client.notify
+            task = asyncio.ensure_future(calls(method, params))
+            await agent.wait_closed()
+            await client.wait_closed()
+            await asyncio.wait([task])
+            if method.kind == "request":
+                assert isinstance(task.exception(), ConnectionClosed)
+
+
+@on_each_loop
+async def test_closing_says_why_and_closing_again_changes_nothing() -> None:
+    async with pair() as (agent, client):
+        await agent.close(ConnectionClosed("enough"))
+        await agent.close()
+        assert str(await agent.wait_closed()) == "enough"
+        assert isinstance(await client.wait_closed(), ConnectionClosed)
+
+
+@on_each_loop
+async def test_an_answer_that_was_ready_is_sent_before_closing() -> None:
+    left, right = pair_of_transports()
+    async with ScriptedPeer(right) as script:
+        async with agent_of(left, {v2.SESSION_LIST: answers_at_once}) as peer:
+            await script.send({"jsonrpc": "2.0", "id": 1, "method": "session/list"})
+            await until(lambda: peer.counters.answers == 1)
+        await script.expect(answer_line(1, {"sessions": []}))
+        await script.expect_end()
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["at once", "mid-line", "signal"])
+@on_each_loop
+async def test_a_child_that_dies_fails_the_call_that_waits_with_its_exit_code_and_stderr(how: str) -> None:
+    """S-PR-01: in the handshake, too."""
+    code = {
+        "at once": "import sys; sys.exit('it broke')",
+        "mid-line": "import sys,os; sys.stdin.readline(); os.write(1, b'{\"jsonrpc\":'); sys.exit('it broke')",
+        "signal": "import sys,os; sys.stdin.readline(); os.write(2, b'it broke'); os.kill(os.getpid(), 9)",
+    }[how]
+    async with client_of(await spawn_process(sys.executable, "-c", code)) as peer:
+        with pytest.raises(ConnectionClosed) as error:
+            await peer.request(v2.SESSION_NEW, NEW)
+        assert error.value.exit_code == (-9 if how == "signal" else 1)
+        assert b"it broke" in error.value.stderr_tail
+        assert "it broke" in str(error.value)
+        with pytest.raises(ConnectionClosed):
+            await peer.notify(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id="s"))
+
+
+async def program(role: str) -> ScriptedPeer:
+    """A process that runs a peer in this role, for a script to talk to."""
+    return ScriptedPeer(await spawn_process(sys.executable, str(PROGRAMS / "peer.py"), role))
+
+
+NULL = ("W-EN-01", "W-EN-02", "W-EN-03", "W-EN-05", "W-EN-14", "W-EN-15", "W-EN-16", "W-EN-18")
+SILENT = ("W-EN-24", "W-EN-30", "W-EN-34", "W-CN-01")
+ANSWERS: dict[str, tuple[Any, int] | None] = {
+    **dict.fromkeys(NULL, (None, -32600)),
+    **dict.fromkeys(("W-EN-07", "W-EN-29", "W-EN-32"), (None, -32700)),
+    **dict.fromkeys(("W-EN-11", "W-EN-12"), (1, -32600)),
+    **dict.fromkeys(("W-EN-25", "W-EN-28"), (1, -32602)),
+    "W-EN-23": (1, -32601),
+    "W-EN-33": (7, -32601),
+    "W-CN-02": (5, -32601),
+    **dict.fromkeys(SILENT),
+}
+"""Id and code of the error that the agent answers to a hostile line; None: nothing."""
+RESULTS: dict[str, int | str] = {"W-EN-09": 1, "W-EN-19": 2**63 - 1, "W-EN-21": "1", "W-EN-26": 1}
+"""The id of the only answer, where that is a result."""
+
+
+def test_every_hostile_line_about_messages_answers_and_cancelling_is_tried() -> None:
+    concerned = {name for name in HOSTILE if name.split("-")[1] in {"EN", "RS", "CN"}}
+    assert concerned == {*ANSWERS, *RESULTS, *SEEN}
+
+
+@on_each_loop
+async def test_hostile_lines_get_the_right_answer_over_a_pipe_and_the_next_line_works() -> None:
+    """W-EN, W-CN, to an agent that is a process."""
+    async with await program("agent") as script:
+        for name in [*ANSWERS, *RESULTS]:
+            await script.send(HOSTILE[name][1])
+            expected = ANSWERS.get(name)
+            if expected is not None:
+                answer = await script.receive_json()
+                assert (answer["id"], answer["error"]["code"]) == expected, name
+                assert type(answer["id"]) is type(expected[0])
+            if name in RESULTS:
+                await script.expect(answer_line(RESULTS[name], {"sessions": []}))
+            await script.expect_nothing()
+
+
+SEEN: dict[str, tuple[str, str]] = {
+    "W-RS-01": ("DecodeError", "$.error"),
+    "W-RS-02": ("DecodeError", "Both"),
+    "W-RS-04": ("DecodeError", "$.error.code"),
+    "W-RS-05": ("DecodeError", "message"),
+    "W-RS-11": ("DecodeError", "$.result.sessionId"),
+    "W-RS-12": ("RequestError", "401 from the model service"),
+    "W-RS-06": ("ignored", "nobody waits"),
+    "W-RS-07": ("ignored", "$.id"),
+    "W-RS-09": ("ignored", "$.id"),
+    "W-RS-10": ("ignored", "could not make out"),
+    "W-EN-08": ("ignored", "JSON"),
+}
+"""What the client says of a hostile line: what its `session/new`, request 1, raised and how, or what was ignored."""
+
+
+@pytest.mark.parametrize("name", list(SEEN))
+@on_each_loop
+async def test_hostile_answers_fail_their_request_alone_over_a_pipe(name: str) -> None:
+    """W-RS, W-EN-08, to a client that is a process with the requests 0 and 1 in flight."""
+    kind, text = SEEN[name]
+    async with await program("client") as script:
+        asked = [await script.receive_json() for _ in range(2)]
+        assert [(message["id"], message["method"]) for message in asked] == [(0, "session/list"), (1, "session/new")]
+        await script.send(HOSTILE[name][1])
+        if name == "W-EN-08":
+            assert (await script.receive_json())["error"]["code"] == -32700
+        said = await script.receive_json()
+        if kind == "ignored":
+            assert text in said["params"]["ignored"]
+            assert said["params"]["is_error"] == (name == "W-RS-10")
+            await script.send(answer_line(1, {"sessionId": "s"}))
+            assert (await script.receive_json())["params"] == {"session/new": {"result": {"sessionId": "s"}}}
+        else:
+            outcome = said["params"]["session/new"]
+            assert outcome["raised"] == kind
+            assert text in outcome["text"]
+        await script.send(answer_line(0, {"sessions": []}))
+        assert (await script.receive_json())["params"] == {"session/list": {"result": {"sessions": []}}}
+
+
+@pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 16 * 2**20, 33 * 2**20])
+@on_each_loop
+async def test_a_line_of_any_size_is_answered_over_a_pipe(size: int) -> None:
+    """S-SZ-01."""
+    line = b'{"jsonrpc":"2.0","id":1,"method":"session/list","params":{"_meta":{"x":""}}}'
+    async with await program("agent") as script:
+        await script.send(line.replace(b'""', b'"' + b"y" * (size - len(line)) + b'"'))
+        await script.expect(answer_line(1, {"sessions": []}))
+
+
+@on_each_loop
+async def test_nesting_and_numbers_without_end_get_an_answer_over_a_pipe() -> None:
+    """S-SZ-03, S-SZ-04, S-SP-03."""
+    async with await program("agent") as script:
+        for depth in (5_000, 100_000):
+            deep = b"[" * depth + b"]" * depth
+            for params in (b'{"_meta":{"x":%s}}' % deep, b'{"ignored":%s}' % deep, deep):
+                await script.send(b'{"jsonrpc":"2.0","id":1,"method":"session/list","params":%s}' % params)
+                answer = await script.receive_json()
+                assert answer.get("error", {"code": -32700})["code"] in {-32700, -32602}
+        for number in (b"1" * 5_000, b"1e400", b"-0", b"1E2"):
+            await script.send(b'{"jsonrpc":"2.0","id":2,"method":"session/list","params":{"cursor":%s}}' % number)
+            assert (await script.receive_json())["id"] in {2, None}
+        await script.send(b'{"jsonrpc":"2.0","id":3,"method":"session/list","params":{"cursor":"\xff"}}')
+        assert (await script.receive_json())["error"]["code"] == -32700
+        await script.expect_nothing()
+
+
+@on_each_loop
+async def test_lines_may_be_cut_anywhere_over_a_pipe() -> None:
+    """S-SP-01, one byte a write."""
+    text = b'{"jsonrpc":"2.0","id":1,"method":"session/list"}\r\n\n{"jsonrpc":"2.0","id":2,"method":"session/list"}\n'
+    async with await program("agent") as script:
+        for byte in text:
+            await script.send_bytes(bytes([byte]))
+        await script.expect(answer_line(1, {"sessions": []}), answer_line(2, {"sessions": []}))
+
+
+@on_each_loop
+async def test_when_the_client_goes_the_agents_handlers_clean_up_and_it_exits_with_0() -> None:
+    """S-PR-06, TR-07."""
+    transport = await spawn_process(sys.executable, str(PROGRAMS / "peer.py"), "agent")
+    script = ScriptedPeer(transport)
+    await script.send({"jsonrpc": "2.0", "id": 1, "method": "session/close", "params": {"sessionId": "s"}})
+    await script.expect_nothing()
+    await transport.close()
+    assert transport.exit_code == 0
+    assert b"cleaned up" in transport.stderr_tail
+
+
+@on_each_loop
+async def test_two_hundred_connections_to_processes_leave_nothing() -> None:
+    """No process, thread, descriptor or task is left: the runner of these tests looks."""
+    answer = json.dumps(answer_line(0, {"sessions": []}))
+    code = f"import os; os.read(0, 999); os.write(1, {answer.encode()!r} + bytes([10])); os.read(0, 999)"
+    for number in range(200):
+        async with client_of(await spawn_process(sys.executable, "-S", "-c", code)) as peer:
+            if number % 2:
+                assert await peer.request(v2.SESSION_LIST, LIST) == NO_SESSIONS
+            else:
+                task = asyncio.create_task(peer.request(v2.SESSION_NEW, NEW))
+                await asyncio.sleep(0)
+                await peer.close()
+                with pytest.raises(ConnectionClosed):
+                    await task
