@@ -98,15 +98,33 @@ def test_no_module_of_the_wire_but_its_generated_package_imports_it() -> None:
             assert not {one for one in _imports(name) if _within(one, "acpwire.wire.v2")}, name
 
 
-@pytest.mark.parametrize("package", ["acpwire.wire", "acpwire.transcript"])
+@pytest.mark.parametrize("package", ["acpwire", "acpwire.wire", "acpwire.transcript", "acpwire.transports"])
 def test_modules_import_only_those_above_them_in_the_list_of_their_package(package: str) -> None:
     order = re.findall(r"^    (\w+) {2,}\S", importlib.import_module(package).__doc__ or "", re.MULTILINE)
-    inside = [name for name in _modules() if name.startswith(f"{package}.")]
-    assert set(order) == {name.split(".")[2] for name in inside}
+    depth = package.count(".") + 1
+
+    def part(name: str) -> str:
+        """Which member of the package a module is, or is within."""
+        return name.split(".")[depth]
+
+    inside = [name for name in _modules() if name.startswith(f"{package}.") and part(name) != "__main__"]
+    assert set(order) == {part(name) for name in inside}
     for name in inside:
-        own = name.split(".")[2]
-        others = {one.split(".")[2] for one in _imports(name) if one.startswith(f"{package}.")} - {own}
-        assert others <= set(order[: order.index(own)]), name
+        others = {part(one) for one in _imports(name) if one.startswith(f"{package}.")} - {part(name)}
+        assert others <= set(order[: order.index(part(name))]), name
+
+
+@pytest.mark.parametrize("module", ["acpwire.connection", "acpwire.transcript", "acpwire.capture", "acpwire.trace"])
+def test_what_does_no_io_loads_no_asyncio(module: str) -> None:
+    script = f"import sys, {module}; print('asyncio' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "False\n"
+
+
+def test_every_public_name_loads() -> None:
+    assert {name: getattr(acpwire, name).__name__ for name in acpwire.__all__} == {
+        name: name for name in acpwire.__all__
+    }
 
 
 def test_what_is_generated_comes_last_in_the_wire() -> None:

@@ -1,12 +1,22 @@
 """Typed messages of the Agent Client Protocol v2 draft, generated from its schema, and fast decoders for them.
 
-    acpwire.v2           every type, method and decoder of the pinned draft
-    acpwire.wire         lines and JSON-RPC messages, for any generated package
-    acpwire.transcript   what a stream of updates adds up to
-    acpwire.capture      recordings: writing them, reading them
-    acpwire.cli          the command `acpwire`
+    wire         lines and JSON-RPC messages, for any generated package; what a vendored copy consists of
+    v2           every type, method and decoder of the pinned draft
+    errors       what is raised, by whose fault it is
+    limits       every limit of a connection, with its default
+    compression  files that end in .gz and .zst
+    capture      recordings: writing them, reading them
+    transcript   what a stream of updates adds up to
+    trace        W3C trace context in `_meta`
+    connection   a JSON-RPC peer without I/O
+    transports   bytes from and to the other end: stdio, a process, memory
+    streams      what was delivered, waiting for its reader
+    peer         the pump: a connection over a transport, on an event loop
+    testing      two connected peers in one process, and one that follows a script
+    cli          the command `acpwire`
 
-The names below load on first use; importing `acpwire` or `acpwire.v2` loads msgspec alone beside the standard library.
+A module imports only from those above it. The names below load on first use; importing `acpwire` or `acpwire.v2` loads
+msgspec alone beside the standard library, and no asyncio.
 """
 
 from __future__ import annotations
@@ -16,32 +26,67 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .capture import Record, Recorder, read_capture
-    from .errors import DecodeError, EncodeError
+    from .errors import (
+        AuthRequired,
+        ConnectionClosed,
+        DecodeError,
+        EncodeError,
+        Error,
+        RequestError,
+        SessionNotFound,
+        StreamOverflow,
+        UsageError,
+        VersionMismatch,
+    )
+    from .limits import Limits
     from .transcript import Transcript
+    from .transports import Transport, pair, spawn_process, stdio
     from .wire import LineBuffer, encode, route
 
-_HOME = {
-    "DecodeError": "acpwire.errors",
-    "EncodeError": "acpwire.errors",
-    "LineBuffer": "acpwire.wire",
-    "Record": "acpwire.capture",
-    "Recorder": "acpwire.capture",
-    "Transcript": "acpwire.transcript",
-    "encode": "acpwire.wire",
-    "read_capture": "acpwire.capture",
-    "route": "acpwire.wire",
+_NAMES = {
+    "capture": ("Record", "Recorder", "read_capture"),
+    "errors": (
+        "AuthRequired",
+        "ConnectionClosed",
+        "DecodeError",
+        "EncodeError",
+        "Error",
+        "RequestError",
+        "SessionNotFound",
+        "StreamOverflow",
+        "UsageError",
+        "VersionMismatch",
+    ),
+    "limits": ("Limits",),
+    "transcript": ("Transcript",),
+    "transports": ("Transport", "pair", "spawn_process", "stdio"),
+    "wire": ("LineBuffer", "encode", "route"),
 }
+_HOME = {name: f"acpwire.{module}" for module, names in _NAMES.items() for name in names}
 
 __all__ = [
+    "AuthRequired",
+    "ConnectionClosed",
     "DecodeError",
     "EncodeError",
+    "Error",
+    "Limits",
     "LineBuffer",
     "Record",
     "Recorder",
+    "RequestError",
+    "SessionNotFound",
+    "StreamOverflow",
     "Transcript",
+    "Transport",
+    "UsageError",
+    "VersionMismatch",
     "encode",
+    "pair",
     "read_capture",
     "route",
+    "spawn_process",
+    "stdio",
 ]
 
 

@@ -1013,6 +1013,25 @@ def test_an_empty_raw_is_refused(message: Any) -> None:
         wire.encode(message)
 
 
+@pytest.mark.parametrize(
+    "params",
+    [msgspec.Raw(b'{"a":\n1,\r\n"b":2}'), {"a": msgspec.Raw(b"[\n]")}, {"text": "a\nb"}, {"half": "\ud83d"}, {}, [1]],
+)
+def test_the_line_of_a_notification_is_that_of_its_message(params: Any) -> None:
+    """One line, whatever the params hold."""
+    line = v2.SESSION_CANCEL.notification(params)
+    assert line == wire.encode(Notification(method="session/cancel", params=params))
+    assert line.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("params", [msgspec.Raw(), {"a": NAN}, {"a": object()}])
+def test_the_line_of_a_notification_is_refused_where_its_message_is(params: Any) -> None:
+    with pytest.raises(EncodeError):
+        v2.SESSION_CANCEL.notification(params)
+    with pytest.raises(EncodeError):
+        wire.encode(Notification(method="session/cancel", params=params))
+
+
 def test_a_response_without_a_result_is_refused() -> None:
     """ER-01: one of `result` and `error` must be there."""
     with pytest.raises(EncodeError, match="a response needs a result"):
