@@ -48,7 +48,7 @@ if "pipe-buf" in sys.argv:
             raise FileNotFoundError(path)
         return plain_open(path, *args, **kwargs)
 
-    os.open = no_proc  # type: ignore[assignment]
+    os.open = no_proc  # type: ignore[assignment]  # takes less than open does
 try:
     if "quiet" not in sys.argv:
         print("printed before")

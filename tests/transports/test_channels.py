@@ -328,6 +328,22 @@ async def test_read_and_write(kind: Kind) -> None:
 
 @each_kind
 @on_each_loop
+async def test_nothing_is_read_that_nobody_asks_for(kind: Kind) -> None:
+    """S-BP-02: between two reads the other end is held up."""
+    left, right = kind()
+    for start in range(0, MANY, 50_000):
+        left.send(b"x" * min(50_000, MANY - start))
+    found = len(await right.read())
+    for _ in range(200):
+        await asyncio.sleep(0)
+    assert left.unsent > MANY // 2
+    while found < MANY:
+        found += len(await right.read())
+    await closed(left, right)
+
+
+@each_kind
+@on_each_loop
 async def test_closing_ends_a_read_that_waits(kind: Kind) -> None:
     left, right = kind()
     reading = asyncio.ensure_future(left.read())
@@ -441,15 +457,26 @@ async def test_a_close_that_is_cancelled_goes_on(kind: Kind) -> None:
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("kind", KINDS[:-1], ids=lambda kind: kind.__name__)  # a stranger is closed by awaiting alone
 def test_a_loop_that_ends_in_mid_close_lets_go_of_everything(kind: Kind, loop: str) -> None:
+    tasks: list[asyncio.Future[None]] = []
+    closed_then: list[bool] = []
+
     async def scenario() -> None:
         left, right = kind()
         left.send(b"x" * MANY)
-        closing = [asyncio.ensure_future(end.close()) for end in (left, right)]
+        tasks.extend(asyncio.ensure_future(end.close()) for end in (left, right))
+        tasks.append(asyncio.ensure_future(closes_in_the_end(left)))
         await asyncio.sleep(0)
-        del closing
+
+    async def closes_in_the_end(channel: Channel) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await channel.close()
+            closed_then.append(True)
 
     with nothing_left(), asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
         runner.run(scenario())
+    assert closed_then
 
 
 @on_each_loop

@@ -9,24 +9,27 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from acpwire.errors import ConnectionClosed, UsageError
 from acpwire.limits import Limits
-from acpwire.transports import ProcessTransport, spawn_process
+from acpwire.transports import ProcessTransport, channel_of, spawn_process
 
 from .loops import LOOPS, PROGRAMS, cancelled_at, descriptors, has_children, nothing_left, on_each_loop, until, walk
-from .test_channels import MANY, Reader, pattern, written_for_ever
+from .test_channels import MANY, Reader, Stranger, pattern, written_for_ever
 
 SHORT = Limits(grace=0.6)
 
 
-async def spawn(program: str, *args: str, limits: Limits = Limits(), **kwargs: object) -> ProcessTransport:  # noqa: B008
+async def spawn(
+    program: str, *args: str, limits: Limits | None = None, on_stderr: Callable[[bytes], None] | None = None
+) -> ProcessTransport:
     """One of our programs."""
-    path = str(PROGRAMS / f"{program}.py")
-    return await spawn_process(sys.executable, path, *args, limits=limits, **kwargs)  # type: ignore[arg-type]
+    path = PROGRAMS / f"{program}.py"
+    return await spawn_process(sys.executable, path, *args, limits=limits or Limits(), on_stderr=on_stderr)
 
 
 def python(script: str) -> tuple[str, str, str]:
@@ -437,6 +440,29 @@ async def test_an_exit_that_somebody_else_collected() -> None:
     os.waitpid(child.pid, 0)  # noqa: ASYNC222  # before the loop can see it
     assert await child.wait() == 255
     await child.close()
+
+
+@on_each_loop
+async def test_an_exit_that_somebody_else_collected_while_a_pipe_is_held() -> None:
+    """The group's number may be another's by then: nobody is signalled, and nobody is waited for beyond the grace."""
+    child = await spawn("stubborn", "leaves", limits=SHORT)
+    os.waitpid(child.pid, 0)  # noqa: ASYNC222  # before the loop can see it
+    pid = int((await line_of(child)).split()[1])
+    assert await child.read() == b""
+    assert child.exit_code == 255
+    await child.close()
+    assert runs(pid)
+    os.kill(pid, signal.SIGKILL)
+    await gone(pid)
+
+
+@on_each_loop
+async def test_a_strangers_error_is_kept_with_what_it_knows_of_a_process() -> None:
+    channel = channel_of(Stranger(await spawn("crash", "at-once")))
+    with pytest.raises(ConnectionClosed):
+        await written_for_ever(channel, b"x" * 100_000)
+    assert channel.closed_error().exit_code == 3
+    await channel.close()
 
 
 @on_each_loop

@@ -10,6 +10,7 @@ import logging
 from contextlib import suppress
 from typing import Final
 
+from acpwire.errors import ConnectionClosed
 from acpwire.limits import Limits
 
 from .channel import Channel, Received, Transport
@@ -38,6 +39,7 @@ class _Adapter(Channel):
         self._flowing.set()
         self._reader: asyncio.Task[None] | None = None
         self._writer: asyncio.Task[None] | None = None
+        self._raised: ConnectionClosed | None = None
         self._kept: list[bytes] = []
         self._unsent = 0  # what is being written included
         self._some = asyncio.Event()
@@ -54,6 +56,10 @@ class _Adapter(Channel):
     def unsent(self) -> int:
         """How many bytes are kept, or being written."""
         return self._unsent
+
+    def closed_error(self) -> ConnectionClosed:
+        """Why nothing comes or goes any more; the transport's own error if it raised one."""
+        return super().closed_error() if self._raised is None else self._raised.again()
 
     def _begin(self, received: Received) -> None:
         self._received = received
@@ -75,6 +81,7 @@ class _Adapter(Channel):
                 self._received(block)
                 await self._flowing.wait()
         except Exception as error:  # noqa: BLE001  # whatever a stranger's method raises is the end of reading
+            self._note(error)
             self._end_input(error)
         else:
             self._end_input(None)
@@ -89,6 +96,7 @@ class _Adapter(Channel):
                 if not self._unsent:
                     self._drain()
         except Exception as error:  # noqa: BLE001  # whatever a stranger's method raises is the end of writing
+            self._note(error)
             self._unsent = 0
             self._break(f"writing failed: {error}")
             self._drain()
@@ -96,6 +104,10 @@ class _Adapter(Channel):
     def _ignore(self) -> None:
         self._received = lambda _: None
         self.resume()
+
+    def _note(self, error: Exception) -> None:
+        if isinstance(error, ConnectionClosed) and self._raised is None:
+            self._raised = error
 
     async def _finish(self) -> None:
         with suppress(TimeoutError):

@@ -269,18 +269,17 @@ class ProcessTransport(DescriptorChannel):
 
     def _collect(self) -> None:
         """Kill what is left of the process group and collect its leader; what is in the pipes is still read."""
-        if self._collected:
-            return
-        self._signal(signal.SIGKILL)
-        try:
-            code = self._popen.wait(_COLLECT)
-        except subprocess.TimeoutExpired:
-            _log.error("process %d does not end on SIGKILL; it is left alone", self.pid)
-            code = None
-        self._mark_collected()
-        if not self._exited.is_set():
-            self._exit_code = code
-            self._exited.set()
+        if not self._collected:
+            self._signal(signal.SIGKILL)
+            try:
+                code = self._popen.wait(_COLLECT)
+            except subprocess.TimeoutExpired:
+                _log.error("process %d does not end on SIGKILL; it is left alone", self.pid)
+                code = None
+            self._mark_collected()
+            if not self._exited.is_set():
+                self._exit_code = code
+                self._exited.set()
         self._stdout.finish()
         self._stderr.finish()
 
