@@ -158,7 +158,8 @@ async def test_nothing_comes_while_paused_and_all_of_it_later(kind: Kind) -> Non
     left, right = kind()
     reader = Reader(right, lambda _: right.pause())
     data = pattern(MANY)
-    left.send(data)
+    for start in range(0, MANY, 16_000):
+        left.send(data[start : start + 16_000])
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     left.drained = lambda: None if done.done() else done.set_result(None)
     blocks = 0
@@ -181,6 +182,21 @@ async def test_nothing_comes_while_paused_and_all_of_it_later(kind: Kind) -> Non
     await left.close()
     await reader.end()
     await right.close()
+
+
+@on_each_loop
+async def test_a_pair_lets_the_loop_turn() -> None:
+    left, right = pair()
+    reader = Reader(right)
+    for _ in range(100):
+        left.send(b"x" * 10_000)
+    sizes: list[int] = []
+    while left.unsent:
+        await asyncio.sleep(0)
+        sizes.append(len(reader.data))
+    assert len(sizes) >= 14
+    assert sizes[1] <= 2 * 70_000
+    await closed(left, right)
 
 
 @each_kind
