@@ -119,5 +119,12 @@ def test_output_equals_no_bytes_and_has_no_hash() -> None:
     assert repr(Output(b"x")) == "Output(b'x')"
 
 
+def test_output_with_another_meta_is_another() -> None:  # TM-09
+    noted = Output(b"x", {"k": 1})
+    assert noted == Output(b"x", {"k": 1})
+    assert noted != Output(b"x")
+    assert (noted.meta, repr(noted)) == ({"k": 1}, "Output(b'x', {'k': 1})")
+
+
 def test_bytes_that_are_no_utf8_are_shown_as_replaced() -> None:
     assert Output(b"a\xffb").text == "a\ufffdb"
