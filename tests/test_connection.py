@@ -237,6 +237,21 @@ def test_a_bad_notification_is_dropped_without_an_answer() -> None:
     assert (connection.counters.malformed, connection.counters.drops) == (1, 1)
 
 
+def test_a_malformed_line_may_be_mended() -> None:
+    def mend(malformed: Malformed) -> Request[Any] | None:
+        if malformed.method != "session/new":
+            return None
+        return Request(id=1, method="session/new", params=v2.NewSessionRequest(cwd="/mended"))
+
+    connection = agent(mend=mend)
+    event = received(connection, line(id=1, method="session/new", params={"cwd": 5}))
+    assert isinstance(event, Request)
+    assert event.params == v2.NewSessionRequest(cwd="/mended")
+    assert connection.owed == {1}
+    assert isinstance(received(connection, line(id=2, method="session/list", params=[])), Ignored)
+    assert connection.counters.malformed == 1
+
+
 def test_more_requests_than_allowed_are_refused_by_the_name_of_the_limit() -> None:
     connection = agent(Limits(requests=2))
     for request_id in (1, 2, 3):

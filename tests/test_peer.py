@@ -18,7 +18,7 @@ from acpwire import v2
 from acpwire.connection import Connection, Ignored, Role, Tap
 from acpwire.errors import ConnectionClosed, DecodeError, EncodeError, RequestError, StreamOverflow, UsageError
 from acpwire.limits import Limits
-from acpwire.peer import Handler, Peer
+from acpwire.peer import Handler, Peer, after_answer
 from acpwire.streams import HIGH, Stream
 from acpwire.testing import ScriptedPeer, pair
 from acpwire.trace import trace_context
@@ -323,6 +323,54 @@ async def test_a_request_in_a_handler_of_notifications_is_refused_at_once_and_wo
         await until(lambda: len(results) == 2)
         assert "session/list" in results[0]
         assert await results[1] == NO_SESSIONS
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@on_each_loop
+async def test_what_is_to_happen_after_an_answer_happens_right_after_it_and_not_after_an_error(fails: bool) -> None:
+    left, right = pair_of_transports()
+
+    def more() -> None:
+        agent.post(v2.SESSION_UPDATE, chunk(1))
+        raise ValueError("logged")
+
+    def at_once(_: object) -> v2.ListSessionsResponse:
+        after_answer(more)
+        if fails:
+            raise RequestError(1, "no")
+        return NO_SESSIONS
+
+    async def later(params: object) -> v2.ListSessionsResponse:
+        await asyncio.sleep(0)
+        return at_once(params)
+
+    with pytest.raises(UsageError):
+        after_answer(more)
+    async with (
+        ScriptedPeer(right) as script,
+        agent_of(left, {v2.SESSION_LIST: at_once, v2.SESSION_NEW: later}) as agent,
+    ):
+        for method, params in (("session/list", {}), ("session/new", {"cwd": "/"})):
+            await script.send({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+            assert ("error" in await script.receive_json()) == fails
+            if not fails:
+                await script.expect(update_line(1))
+            await script.expect_nothing()
+
+
+@on_each_loop
+async def test_a_line_that_is_sent_as_it_is_keeps_its_place() -> None:
+    left, right = pair_of_transports()
+    async with ScriptedPeer(right) as script, agent_of(left) as agent:
+        await agent.notify(v2.SESSION_UPDATE, chunk(1))
+        await agent.send_line(b'{"jsonrpc":"2.0","method":"_x"}\n')
+        await agent.notify(v2.SESSION_UPDATE, chunk(2))
+        await script.expect(update_line(1), {"jsonrpc": "2.0", "method": "_x"}, update_line(2))
+        for _ in range(20):
+            await agent.send_line(b'"' + b"x" * 10_000 + b'"\n')
+        await agent.close()
+        with pytest.raises(ConnectionClosed):
+            await agent.send_line(b"{}\n")
 
 
 # --- cancellation -----------------------------------------------------------------------------------------------------

@@ -121,8 +121,8 @@ class Counters:
 class Connection:
     """One end of a connection, in the role of `role`, receiving lines by `decode` and methods by `methods`.
 
-    `clock` gives seconds; it is asked only for malformed lines. `tap` sees every line. Not safe for use from several
-    threads.
+    `tap` sees every line. `mend` may make a message of a malformed line that is worth one all the same, or return None.
+    `clock` gives seconds; it is asked only for malformed lines. Not safe for use from several threads.
     """
 
     def __init__(
@@ -133,6 +133,7 @@ class Connection:
         *,
         limits: Limits | None = None,
         tap: Tap | None = None,
+        mend: Callable[[Malformed], Message | None] | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.role: Role = role
@@ -144,6 +145,7 @@ class Connection:
         """Why the connection is closed; None while it is open."""
         self._decode = decode
         self._tap = tap
+        self._mend = mend
         self._methods = methods
         self._clock = clock
         self._buffer = LineBuffer(self.limits.line)
@@ -200,6 +202,18 @@ class Connection:
         out = self._out
         out += line
         return len(out)
+
+    def send_line(self, line: bytes) -> int:
+        """Send a line as it is, its LF included, and return how many bytes are unsent; the caller vouches for it.
+
+        Raises `ConnectionClosed`.
+        """
+        if self.closed is not None:
+            raise self.closed.again()
+        if self._tap is not None:
+            self._show(self.role, line)
+        self._out += line
+        return len(self._out)
 
     def cancel(self, request_id: RequestId, *, forget: bool) -> None:
         """Ask the peer to stop working on a request of ours (RC-01).
@@ -376,6 +390,9 @@ class Connection:
 
     def _malformed(self, message: Malformed) -> Event:
         """What is answered to a malformed line is in it; a malformed answer fails the request that it is to (W-RS)."""
+        mended = None if self._mend is None else self._mend(message)
+        if mended is not None:
+            return self.receive(mended)
         self.counters.malformed += 1
         if message.code is None:
             if message.method is None and message.id is not None:

@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
-from contextvars import copy_context
+from contextvars import ContextVar, copy_context
 from inspect import isawaitable
 from itertools import islice
 from operator import length_hint
@@ -35,7 +35,7 @@ from acpwire.trace import carried, carrying, trace_context
 from acpwire.transports import Channel, Transport, channel_of
 from acpwire.wire.frames import Method, Notification, Request, RequestId
 
-__all__ = ["Handler", "Observer", "Peer"]
+__all__ = ["Handler", "Observer", "Peer", "after_answer"]
 
 Handler: TypeAlias = Callable[[Any], Any]
 """Gets the params. Of a request, returns the result; of a notification, nothing. It may be a coroutine function."""
@@ -208,6 +208,18 @@ class Peer:
         if not self._is_flush_due:
             self._send_soon()
         return size
+
+    async def send_line(self, line: bytes) -> None:
+        """Send a line as it is, its LF included, as `notify` does; the caller vouches for it."""
+        if self._broken is not None:
+            raise self._broken.again()
+        size = self._connection.send_line(line)
+        if not self._is_flush_due:
+            self._send_soon()
+        if size >= FLUSH:
+            self._flush()
+            await asyncio.sleep(0)
+            await self._room()
 
     async def drain(self) -> None:
         """Write what was sent, and wait while more than `Limits.unsent` bytes are left. Safe to cancel."""
@@ -427,13 +439,14 @@ class Peer:
         context = self._context.copy()
         if trace:
             context.run(trace_context.set, trace)
+        context.run(_afters.set, [])
         try:
             outcome = context.run(handler, request.params)
         except Exception as error:
             self._failed(request, error)
             return
         if not isawaitable(outcome):
-            self._succeeded(request, outcome)
+            self._succeeded(request, outcome, context.get(_afters))
             return
         task = self._loop.create_task(self._work(request, outcome), context=context)
         self._working[request.id] = task
@@ -448,18 +461,24 @@ class Peer:
             except Exception as error:
                 self._failed(request, error)
             else:
-                self._succeeded(request, result)
+                self._succeeded(request, result, _afters.get())
         finally:
             self._working.pop(request.id, None)
             self._send_soon(at_once=True)
 
-    def _succeeded(self, request: Request[Any], result: Any) -> None:
+    def _succeeded(self, request: Request[Any], result: Any, afters: list[Callable[[], object]] | None) -> None:
         if self._connection.closed is not None:
             return
         try:
             self._connection.answer(request.id, result)
         except EncodeError as error:
             self._failed(request, error)
+            return
+        for callback in afters or ():
+            try:
+                callback()
+            except Exception:
+                _log.exception("what was to happen after the answer to %s failed", request.method)
 
     def _failed(self, request: Request[Any], error: Exception) -> None:
         """The one place where an exception becomes an error on the wire."""
@@ -501,6 +520,20 @@ class Peer:
             if late:
                 _log.warning("%d handlers did not end within Limits.grace = %s s", len(late), self._limits.grace)
         await self._channel.close()
+
+
+_afters: ContextVar[list[Callable[[], object]] | None] = ContextVar("acpwire.afters", default=None)
+
+
+def after_answer(callback: Callable[[], object]) -> None:
+    """Have something called right after the request that is being handled is answered with its result.
+
+    It is not called where the request fails. Raises `UsageError` where no request is being handled.
+    """
+    afters = _afters.get()
+    if afters is None:
+        raise UsageError("no request is being handled here, so there is no answer to wait for")
+    afters.append(callback)
 
 
 class _Turn:
