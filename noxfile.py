@@ -1,6 +1,6 @@
 """The project's tasks. `nox` runs the checks; `nox -s NAME` runs one of the others.
 
-Every session installs what it needs, so a fresh machine needs Python, nox and (for `pin` alone) npm.
+Every session installs what it needs, so a fresh machine needs Python and nox; `pin` and `bench` need node and npm.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ nox.options.default_venv_backend = "venv"
 nox.options.error_on_missing_interpreters = True
 
 PROJECT = nox.project.load_toml("pyproject.toml")
+TYPESCRIPT_SDK = "@agentclientprotocol/sdk@2.4.0"
 PYTHON_FILES = ("src", "codegen", "tests", "noxfile.py")
 
 
@@ -79,12 +80,15 @@ def demo(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Measure side by side with other decoders; prints medians and ratios."""
+    """Measure side by side with other decoders and SDKs; prints medians and ratios."""
     _install(session, "bench")
-    newer = Path(session.create_tmp()) / "rc"
+    place = Path(session.create_tmp())
+    newer, npm = place / "rc", place / "npm"
     session.run("python", "-m", "venv", str(newer))
     session.run(str(newer / "bin" / "python"), "-m", "pip", "install", "-q", *_group("bench-rc"), external=True)
     session.env["ACPWIRE_BENCH_RC"] = str(newer / "bin" / "python")
+    session.run("npm", "install", "--silent", "--prefix", str(npm), TYPESCRIPT_SDK, external=True)
+    session.env["ACPWIRE_BENCH_NPM"] = str(npm)
     session.run("python", "-m", "tests.bench", *session.posargs)
 
 

@@ -11,10 +11,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 
-from . import Row, decoding, encoding, folding, footprint
+from . import Row, decoding, encoding, folding, footprint, pumping
 
 BENCHES: dict[str, Callable[[], list[Row]]] = {
-    bench.__name__: bench for bench in (*decoding.BENCHES, *encoding.BENCHES, *folding.BENCHES, *footprint.BENCHES)
+    bench.__name__: bench for module in (decoding, encoding, folding, footprint, pumping) for bench in module.BENCHES
 }
 
 
@@ -31,12 +31,12 @@ def main() -> int:
     found: dict[str, list[Row]] = {}
     for name in arguments.names or BENCHES:
         rows = found[name] = BENCHES[name]()
-        broken += [f"{name}: {row.name}: {row.ratio:.2f} > {row.limit:.2f}" for row in rows if not row.fits]
+        broken += [f"{name}: {row.name}: {row.ratio:.3f} > {row.limit:.3f}" for row in rows if not row.fits]
         if not arguments.json:
             print(f"\n{name}: {(BENCHES[name].__doc__ or '').splitlines()[0]}", flush=True)
             for row in rows:
-                promise = "" if row.limit is None else f"   at most {row.limit:.2f}: {'kept' if row.fits else 'BROKEN'}"
-                print(f"  {row.name:<36}{row.cost:>14,.0f}   x {row.ratio:5.2f}{promise}")
+                promise = "" if row.limit is None else f"   at most {row.limit:.3f}: {'kept' if row.fits else 'BROKEN'}"
+                print(f"  {row.name:<36}{row.cost:>14,.0f}   x {row.ratio:6.3f}{promise}")
     if arguments.json:
         print(json.dumps({name: [asdict(row) for row in rows] for name, rows in found.items()}))
     for line in broken:

@@ -1,0 +1,77 @@
+"""acpwire on its own stdin and stdout; says on stderr how many nanoseconds an update took.
+
+python ours.py client WARM_UP UPDATES        counts what comes
+python ours.py agent WARM_UP UPDATES LINE    sends the update of that line, made anew and awaited each time
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from typing import Any
+
+from acpwire import transports, v2
+from acpwire.connection import Connection
+from acpwire.peer import Peer
+
+
+async def client(warm_up: int, updates: int) -> float:
+    """Seconds that so many updates took to come."""
+    times: list[float] = []
+    count = 0
+    done = asyncio.Event()
+
+    def seen(_: v2.UpdateSessionNotification) -> None:
+        nonlocal count
+        count += 1
+        if count == warm_up:
+            times.append(time.perf_counter())
+        elif count == warm_up + updates:
+            times.append(time.perf_counter())
+            done.set()
+
+    connection = Connection("client", v2.decode_from_agent, v2.METHODS)
+    async with Peer(transports.stdio(), connection, {v2.SESSION_UPDATE: seen}) as peer:
+        info = v2.Implementation(name="bench", version="1")
+        await peer.request(v2.INITIALIZE, v2.InitializeRequest(protocol_version=2, info=info))
+        await done.wait()
+    return times[1] - times[0]
+
+
+async def agent(warm_up: int, updates: int, line: str) -> float:
+    """Seconds that so many updates took to be sent."""
+    params: dict[str, Any] = json.loads(line)["params"]
+    session_id: str = params["sessionId"]
+    message_id: str = params["update"]["messageId"]
+    text: str = params["update"]["content"]["text"]
+    begun = asyncio.Event()
+
+    def initialize(_: v2.InitializeRequest) -> v2.InitializeResponse:
+        begun.set()
+        return v2.InitializeResponse(protocol_version=2, info=v2.Implementation(name="bench", version="1"))
+
+    connection = Connection("agent", v2.decode_from_client, v2.METHODS)
+    async with Peer(transports.stdio(), connection, {v2.INITIALIZE: initialize}) as peer:
+        await begun.wait()
+        start = 0.0
+        for number in range(-warm_up, updates):
+            if number == 0:
+                start = time.perf_counter()
+            update = v2.AgentMessageChunk(message_id=message_id, content=v2.TextContent(text=text))
+            await peer.notify(v2.SESSION_UPDATE, v2.UpdateSessionNotification(session_id=session_id, update=update))
+        await peer.drain()
+        return time.perf_counter() - start
+
+
+def main() -> None:
+    """Measure, and say it."""
+    side, warm_up, updates = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    run = client(warm_up, updates) if side == "client" else agent(warm_up, updates, sys.argv[4])
+    seconds = asyncio.run(run)
+    print(seconds / updates * 1e9, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,341 @@
+"""The pump: relative to the wire stage that it stands on, to a blocking loop, and to other SDKs, over real pipes.
+
+Owns: what is measured of a connection. The programs at the other end, and those that run the other SDKs, are in
+`peers`; each says what it needs. The TypeScript SDK lives in an npm prefix that the variable ACPWIRE_BENCH_NPM names,
+the releases of the Python SDK that speak v2 in an environment whose interpreter ACPWIRE_BENCH_RC names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TypeAlias
+
+from acpwire import v2
+from acpwire.connection import Connection
+from acpwire.peer import Peer
+from acpwire.transports.descriptors import DescriptorChannel, own_reader, own_writer
+from acpwire.wire import LineBuffer, Request, Response, encode
+
+from . import Row
+from .traffic import SESSION, chunk_line
+
+Handler: TypeAlias = Callable[[v2.UpdateSessionNotification], None]
+PEERS = Path(__file__).parent / "peers"
+INITIALIZE = encode(
+    Request(
+        id=0,
+        method="initialize",
+        params=v2.InitializeRequest(protocol_version=2, info=v2.Implementation(name="bench", version="1")),
+    )
+)
+LIST = v2.ListSessionsRequest()
+
+
+# --- within this process ---------------------------------------------------------------------------------------------
+
+
+def pump() -> list[Row]:
+    """From a pipe to a callback that counts: CPU time an update, relative to cutting and decoding alone."""
+
+    async def measured(updates: int = 20_000, rounds: int = 31) -> list[Row]:
+        line = chunk_line()
+        stream = (line + b"\n") * updates
+        blocks = [stream[start : start + 65536] for start in range(0, len(stream), 65536)]
+        buffer = LineBuffer()
+        wire: list[float] = []
+        pumped: list[float] = []
+        async with _connected([line]) as agent:
+            await agent.flood(updates)
+            with _without_collector():
+                for _ in range(rounds):
+                    start = time.process_time()
+                    for block in blocks:
+                        for one in buffer.feed(block):
+                            v2.decode_from_agent(one)
+                    wire.append((time.process_time() - start) / updates * 1e9)
+                    pumped.append(await agent.cpu_time(updates))
+        bare, whole = statistics.median(wire), statistics.median(pumped)
+        return [Row("LineBuffer and decode_from_agent", bare, 1.0), Row("Peer", whole, whole / bare, 1.6)]
+
+    return asyncio.run(measured())
+
+
+def sessions() -> list[Row]:
+    """Many sessions, found in a dict, and long floods: CPU time an update, relative to the smallest of them."""
+
+    async def measured() -> list[Row]:
+        costs: dict[str, float] = {}
+        for number in 1, 16, 256:
+            ids = [f"{SESSION[:-3]}{index:03x}" for index in range(number)]
+            lines = [chunk_line().replace(SESSION.encode(), session_id.encode()) for session_id in ids]
+
+            def wrapped(count: Handler, ids: Sequence[str] = ids) -> Handler:
+                handlers = dict.fromkeys(ids, count)
+                return lambda params: handlers[params.session_id](params)
+
+            async with _connected(lines, wrapped) as agent:
+                await agent.flood(100_000)
+                with _without_collector():
+                    costs[f"sessions: {number}"] = statistics.median([await agent.cpu_time(100_000) for _ in range(7)])
+                    for power, rounds in ((4, 41), (5, 7), (6, 3), (7, 1)) if number == 16 else ():
+                        turns = [await agent.cpu_time(10**power) for _ in range(rounds)]
+                        costs[f"updates: 10^{power}"] = statistics.median(turns)
+        least = min(costs.values())
+        return [Row(name, cost, cost / least, 1.5) for name, cost in costs.items()]
+
+    return asyncio.run(measured())
+
+
+def stall() -> list[Row]:
+    """How long the loop stands still while a handler of 10 us is flooded, relative to the whole flood."""
+
+    def wrapped(count: Handler) -> Handler:
+        def busy(params: v2.UpdateSessionNotification) -> None:
+            until = time.perf_counter() + 10e-6
+            while time.perf_counter() < until:
+                pass
+            count(params)
+
+        return busy
+
+    async def measured(updates: int = 30_000, rounds: int = 5) -> list[Row]:
+        longest: list[float] = []
+        whole: list[float] = []
+        async with _connected([chunk_line()], wrapped) as agent:
+            for _ in range(rounds):
+                flood = asyncio.create_task(agent.flood(updates))
+                start = last = time.perf_counter()
+                gap = 0.0
+                while not flood.done():
+                    await asyncio.sleep(0)
+                    now = time.perf_counter()
+                    gap, last = max(gap, now - last), now
+                longest.append(gap * 1e9)
+                whole.append((last - start) * 1e9)
+        total, usual = statistics.median(whole), statistics.median(longest)
+        return [
+            Row(f"{updates} updates in all", total, 1.0),
+            Row("longest stall, median of five floods", usual, usual / total),
+            Row("longest stall of all five", max(longest), max(longest) / total),
+        ]
+
+    return asyncio.run(measured())
+
+
+def round_trip() -> list[Row]:
+    """A small request, relative to writing, reading and decoding it in a blocking loop.
+
+    Both ask the same process, over the same pipes, in turns: an agent that blocks and does next to nothing, so that
+    what differs is the client's side alone. It writes a flood in pieces of 4 KiB and looks for requests between them.
+    """
+
+    async def measured(requests: int = 100, rounds: int = 30) -> list[Row]:
+        async with _connected([chunk_line()]) as agent:
+
+            async def blocking() -> None:
+                os.write(agent.to_it, encode(Request(id=-1, method="session/list", params=LIST)))
+                answer = b""
+                while not answer.endswith(b"\n"):
+                    answer += os.read(agent.from_it, 65536)
+                message = v2.decode_from_agent(answer)
+                if not isinstance(message, Response):
+                    raise TypeError(message)
+                v2.SESSION_LIST.decode_result(message.result)
+
+            async def asked() -> None:
+                await agent.peer.request(v2.SESSION_LIST, LIST)
+
+            async def times(ask: Callable[[], Awaitable[None]]) -> list[float]:
+                found: list[float] = []
+                for _ in range(requests):
+                    start = time.perf_counter()
+                    await ask()
+                    found.append((time.perf_counter() - start) * 1e9)
+                return found
+
+            samples: dict[str, list[float]] = {"blocking loop": [], "Peer.request": [], "under a flood": []}
+            for _ in range(rounds):
+                samples["blocking loop"] += await times(blocking)
+                samples["Peer.request"] += await times(asked)
+                agent.begin(-1)
+                await asked()
+                samples["under a flood"] += await times(asked)
+                agent.begin(0)
+                await asked()
+        limits = {"Peer.request": 1.5, "under a flood": 7.0}
+        reference = statistics.median(samples["blocking loop"])
+        rows: list[Row] = []
+        for name, values in samples.items():
+            half, most = statistics.median(values), statistics.quantiles(values, n=100)[98]
+            rows.append(Row(f"{name}, p50", half, half / reference, limits.get(name)))
+            rows.append(Row(f"{name}, p99", most, most / reference))
+        return rows
+
+    return asyncio.run(measured())
+
+
+class _Agent:
+    """A client's peer, the agent's process at the other end of it, and the callback that counts what comes."""
+
+    def __init__(self, to_it: int, from_it: int, wrapped: Callable[[Handler], Handler] | None) -> None:
+        self.to_it, self.from_it = to_it, from_it
+        self._left = 0
+        self._done = asyncio.Event()
+        channel = DescriptorChannel(own_reader(from_it), own_writer(to_it), 1.0)
+        connection = Connection("client", v2.decode_from_agent, v2.METHODS)
+        handler = self._count if wrapped is None else wrapped(self._count)
+        self.peer = Peer(channel, connection, {v2.SESSION_UPDATE: handler})
+
+    def begin(self, updates: int) -> None:
+        """Ask for so many updates."""
+        line = {"jsonrpc": "2.0", "method": "_flood", "params": {"updates": updates}}
+        os.write(self.to_it, json.dumps(line).encode() + b"\n")
+
+    async def flood(self, updates: int) -> None:
+        """Ask for so many updates and wait until the last has been counted."""
+        self._left = updates
+        self._done.clear()
+        self.begin(updates)
+        await self._done.wait()
+
+    async def cpu_time(self, updates: int) -> float:
+        """Nanoseconds of this process for each of so many updates."""
+        start = time.process_time()
+        await self.flood(updates)
+        return (time.process_time() - start) / updates * 1e9
+
+    def _count(self, _: v2.UpdateSessionNotification) -> None:
+        self._left -= 1
+        if not self._left:
+            self._done.set()
+
+
+@asynccontextmanager
+async def _connected(
+    lines: Sequence[bytes], wrapped: Callable[[Handler], Handler] | None = None
+) -> AsyncGenerator[_Agent]:
+    """An agent that sends these lines in turns when it is asked to."""
+    argv = [sys.executable, str(PEERS / "agent.py"), "0", *(line.decode() for line in lines)]
+    with _piped(argv) as (to_it, from_it):
+        agent = _Agent(to_it.fileno(), from_it.fileno(), wrapped)
+        async with agent.peer:
+            yield agent
+
+
+@contextmanager
+def _without_collector() -> Generator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+# --- in processes of their own ---------------------------------------------------------------------------------------
+
+
+def peers() -> list[Row]:
+    """Updates from a pipe to a callback that counts, relative to the clients of other SDKs.
+
+    Each runs in a process of its own, warmed up, with the same program at the other end.
+    """
+    newer = os.environ.get("ACPWIRE_BENCH_RC", "")
+    without = "" if newer else "ACPWIRE_BENCH_RC names no interpreter that has it"
+    script = str(PEERS / "official.py")
+    others = [
+        _typescript("client", 30_000, 40_000, 1 / 22),
+        _Program("Python SDK 0.12.1", [sys.executable, script, "1"], 3_000, 20_000, 1 / 25),
+        _Program("Python SDK 1.0.0rc3", [newer, script, "2"], 1_000, 8_000, 1 / 100, without),
+    ]
+
+    def agent(updates: int) -> list[str]:
+        return [sys.executable, str(PEERS / "agent.py"), str(updates), chunk_line().decode()]
+
+    return _compared(_ours("client", 100_000, 700_000), others, agent)
+
+
+def sending() -> list[Row]:
+    """Chunks that are made and sent, each awaited, relative to the TypeScript SDK's agent.
+
+    Each runs in a process of its own, warmed up, with the same program at the other end.
+    """
+    line = chunk_line().decode()
+    others = [_typescript("agent", 30_000, 60_000, 1 / 12, line)]
+
+    def sink(_: int) -> list[str]:
+        return [sys.executable, str(PEERS / "sink.py"), INITIALIZE.decode().strip()]
+
+    return _compared(_ours("agent", 50_000, 500_000, line), others, sink)
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A program that measures itself; `missing` says what it lacks, if it does."""
+
+    name: str
+    argv: Sequence[str]
+    warm_up: int
+    updates: int
+    limit: float | None = None
+    missing: str = ""
+    more: Sequence[str] = ()
+
+    def cost(self, other: Callable[[int], list[str]]) -> float:
+        """Nanoseconds an update, with the other program at the other end of its pipes."""
+        with _piped(other(self.warm_up + self.updates)) as (to_it, from_it):
+            argv = [*self.argv, str(self.warm_up), str(self.updates), *self.more]
+            done = subprocess.run(argv, stdin=from_it, stdout=to_it, stderr=subprocess.PIPE, check=True, timeout=120)
+        return float(done.stderr.split()[-1])
+
+
+def _ours(side: str, warm_up: int, updates: int, *more: str) -> _Program:
+    return _Program("acpwire", [sys.executable, str(PEERS / "ours.py"), side], warm_up, updates, more=more)
+
+
+def _typescript(side: str, warm_up: int, updates: int, limit: float, *more: str) -> _Program:
+    prefix = os.environ.get("ACPWIRE_BENCH_NPM", "")
+    missing = "" if prefix else "ACPWIRE_BENCH_NPM names no npm prefix that has it"
+    package = Path(prefix, "node_modules", "@agentclientprotocol", "sdk")
+    argv = ["node", str(PEERS / "typescript.mjs"), str(package), side]
+    return _Program("TypeScript SDK 2.4.0", argv, warm_up, updates, limit, missing, more)
+
+
+def _compared(ours: _Program, others: Sequence[_Program], end: Callable[[int], list[str]], turns: int = 5) -> list[Row]:
+    """Each of the others in turns with ours; what counts is the median of what two runs side by side give."""
+    rows: list[Row] = []
+    for other in others:
+        if other.missing:
+            rows.append(Row(f"{other.name}: {other.missing}", 0.0, 0.0))
+            continue
+        pairs = [(ours.cost(end), other.cost(end)) for _ in range(turns)]
+        its, cost = (statistics.median(pair[index] for pair in pairs) for index in (1, 0))
+        ratio = statistics.median(one / another for one, another in pairs)
+        rows += [Row(other.name, its, 1.0), Row(f"acpwire beside {other.name}", cost, ratio, other.limit)]
+    return rows
+
+
+@contextmanager
+def _piped(argv: Sequence[str]) -> Generator[tuple[IO[bytes], IO[bytes]]]:
+    """A program, by the pipes to it and from it; it is killed at the end."""
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            if process.stdin is None or process.stdout is None:
+                raise ValueError("a process without pipes")
+            yield process.stdin, process.stdout
+        finally:
+            process.kill()
+
+
+BENCHES = (pump, peers, sending, stall, round_trip, sessions)
