@@ -184,6 +184,29 @@ async def test_nothing_comes_while_paused_and_all_of_it_later(kind: Kind) -> Non
     await right.close()
 
 
+@each_kind
+@on_each_loop
+async def test_pausing_holds_what_comes_next(kind: Kind) -> None:
+    """From outside, with a read on its way, and before it begins."""
+    left, right = kind()
+    right.pause()
+    reader = Reader(right)
+    left.send(b"hello")
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not reader.data
+    right.resume()
+    await reader.has(5)
+    right.pause()
+    left.send(b"again")
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert reader.data == b"hello"
+    right.resume()
+    await reader.has(10)
+    await closed(left, right)
+
+
 @on_each_loop
 async def test_a_pair_lets_the_loop_turn() -> None:
     left, right = pair()
@@ -573,6 +596,28 @@ class Hanging:
     async def hang(self) -> bytes:
         await asyncio.Event().wait()
         return b""
+
+
+@on_each_loop
+async def test_a_stranger_is_closed_when_nobody_reads_or_writes_it_any_more() -> None:
+    notes: list[str] = []
+
+    class Careful(Hanging):
+        async def hang(self) -> bytes:
+            try:
+                return await super().hang()
+            finally:
+                await asyncio.sleep(0)
+                notes.append("left")
+
+        async def close(self) -> None:
+            notes.append("closed")
+
+    channel = channel_of(Careful(), limits=Limits(grace=0.05))
+    Reader(channel)
+    channel.send(b"hello")
+    await channel.close()
+    assert notes == ["left", "left", "closed"]
 
 
 @on_each_loop

@@ -79,7 +79,6 @@ class _Adapter(Channel):
             while block := await self._transport.read():
                 await self._flowing.wait()
                 self._received(block)
-                await self._flowing.wait()
         except Exception as error:  # noqa: BLE001  # whatever a stranger's method raises is the end of reading
             self._note(error)
             self._end_input(error)
