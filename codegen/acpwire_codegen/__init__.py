@@ -1,6 +1,7 @@
 """acpwire-codegen: from an ACP schema to msgspec types, tagged-union decoders, methods and roles.
 
 The way of a schema, each file once: `load` (and `pin`, which takes a new one over) -> `normalise` into the `dialect` ->
-`decide` (with `naming`, `facts` and the `ledger` of hand-kept tables) into the `model` -> `render` (with
-`types_module`, `tables` and `docstrings`). Nothing here is imported by `acpwire`, and nothing here imports it.
+`decide` (with `naming`, `facts` and the `ledger` of hand-kept tables) into the `model`, which `prune` can cut down ->
+`render` (with `types_module`, `tables` and `docstrings`), and `vendor`, which puts a copy into another package. Nothing
+here is imported by `acpwire`, and nothing here imports it.
 """

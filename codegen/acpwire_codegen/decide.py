@@ -66,21 +66,18 @@ class _Types:
         variants = {value: self.names.variant[place, value] for value in node["variants"]}
         rest = tuple(self.names.body[target] for target in node["rest"])
         fallback = self.names.body[node["fallback"]] if node["fallback"] else ""
-        self.model.unions.append(Union(name, tag, variants, node["open"], fallback, rest))
-        tagged = list(variants.values())
-        if len(tagged) < 2:  # a lone tagged class would accept a missing tag
-            guard = Struct(f"_{name}Guard", f"{place}/guard", (_NEVER,), tag_field=tag, tag="\0", union=name)
-            self.model.structs.append(guard)
-            tagged.append(guard.name)
-        seen = [*variants.values(), *rest, *(["UnknownVariant"] if node["open"] else [])]
+        union = Union(name, tag, variants, node["open"], fallback, rest)
+        hint, typing, guards = alternatives_of(union, place)
+        self.model.unions.append(union)
+        self.model.structs += guards
         lines = [f"Told apart by `{tag}`" + ("; any other tag becomes an `UnknownVariant`." if node["open"] else ".")]
         for value, cls in variants.items():
             lines.append(f"- `{value}`: `{cls}`. {self.ledger.doc('variants', f'{place}/{value}')}".rstrip())
         self.model.aliases.append(
             Alias(
                 name=name,
-                hint={"anyOf": [_ref(cls) for cls in tagged]},
-                typing=" | ".join(dict.fromkeys(seen)),
+                hint=hint,
+                typing=typing,
                 doc=(self.ledger.doc("definitions", place), self.facts.line(place), *lines),
                 marked=True,
             )
@@ -343,6 +340,22 @@ class _Types:
         """A union of scalars of which some have bounds, as Python text."""
         parts = [_text(self._hint(child, pointer)) for child in node["scalars"]]
         return " | ".join([*parts, *(["None"] if node.get("nullable") else [])])
+
+
+def alternatives_of(union: Union, place: str) -> tuple[Node, str, list[Struct]]:
+    """What a union is at run time, what type checkers see, and the guard that it needs, if any.
+
+    `place` is its definition. A guard is a class that nothing ever is, as a lone tagged class would accept a missing
+    tag.
+    """
+    tagged = list(union.variants.values())
+    seen = [*tagged, *union.rest, *(["UnknownVariant"] if union.open else [])]
+    guards: list[Struct] = []
+    if len(tagged) < 2:
+        name = f"_{union.name}Guard"
+        guards = [Struct(name, f"{place}/guard", (_NEVER,), tag_field=union.tag_field, tag="\0", union=union.name)]
+    hint = {"anyOf": [_ref(cls) for cls in (*tagged, *(guard.name for guard in guards))]}
+    return hint, " | ".join(dict.fromkeys(seen)), guards
 
 
 def _add_methods(model: Model, bound: dict[str, tuple[str, str]], ledger: Ledger, names: Names, facts: Facts) -> None:

@@ -71,6 +71,12 @@ def schema_directory() -> Path:
     return installed if installed.is_dir() else Path(__file__).resolve().parents[2] / "schema"
 
 
+def licence_file() -> Path:
+    """Where the text of the licence is: inside an installed package, or at the top of a checkout."""
+    installed = Path(__file__).parent / "LICENSE"
+    return installed if installed.is_file() else Path(__file__).resolve().parents[2] / "LICENSE"
+
+
 def read_schema(path: Path, version: str | None = None) -> Source:
     """Read a schema file as upstream publishes it, prose included or not."""
     document, texts = split_prose(parse(path.name, read_bytes(path)))

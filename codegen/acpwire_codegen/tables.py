@@ -23,12 +23,15 @@ def context(model: Model) -> dict[str, Any]:
     """Everything that the templates read."""
     hints = [hint for choice in model.choices.values() for hint in choice]
     kinds = ("request", "notification")
+    flags = _flags(model)
+    used = {name for members in flags.values() for value in members.values() for name in value.split(" | ")}
     return {
         "model": model,
         "public": _public(model),
         "exported": sorted([*_public(model), *EXPORTED, *(m.constant for m in model.methods), *model.codes]),
         "version": escaped(model.version),
-        "flags": _flags(model),
+        "flags": flags,
+        "flag_names": "".join(f"{name}, " for name in sorted(used)),
         "patches": _patches(model),
         "floats": _floats(model),
         "rules": _rules(model),

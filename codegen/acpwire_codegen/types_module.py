@@ -31,24 +31,27 @@ _IMPORTS = {
     "ClassVar[": "typing.ClassVar",
     "Literal[": "typing.Literal",
     "Meta(": "msgspec.Meta",
-    "OpenObject": "acpwire.wire.values.OpenObject",
+    "OpenObject": "{wire}.values.OpenObject",
     "Sequence[": "collections.abc.Sequence",
     "TYPE_CHECKING": "typing.TYPE_CHECKING",
     "UNSET": "msgspec.UNSET",
-    "UnknownVariant": "acpwire.wire.values.UnknownVariant",
+    "UnknownVariant": "{wire}.values.UnknownVariant",
     "UnsetType": "msgspec.UnsetType",
-    "decode_base64(": "acpwire.wire.values.decode_base64",
+    "decode_base64(": "{wire}.values.decode_base64",
     "convert(": "msgspec.convert",
-    "exactly_one(": "acpwire.wire.values.exactly_one",
-    "first_of(": "acpwire.wire.values.first_of",
+    "exactly_one(": "{wire}.values.exactly_one",
+    "first_of(": "{wire}.values.first_of",
     "field(": "msgspec.field",
-    "required_with(": "acpwire.wire.values.required_with",
+    "required_with(": "{wire}.values.required_with",
 }
 """What the templates print on their own, and where it comes from."""
 
 
-def print_types(model: Model, header: str) -> str:
-    """types.py, printed by datamodel-code-generator from a plain schema and two templates."""
+def print_types(model: Model, header: str, wire: str) -> str:
+    """types.py, printed by datamodel-code-generator from a plain schema and two templates.
+
+    `wire` is the package of the hand-written modules.
+    """
     definitions: dict[str, Any] = {}
     extra: defaultdict[str, dict[str, Any]] = defaultdict(dict)
     for alias in sorted(model.aliases, key=lambda alias: alias.name):
@@ -74,7 +77,7 @@ def print_types(model: Model, header: str) -> str:
                 input_file_type=InputFileType.JsonSchema,
                 output_model_type=DataModelType.MsgspecStruct,
                 target_python_version=PythonVersion.PY_311,
-                base_class="acpwire.wire.values.WireStruct",
+                base_class=f"{wire}.values.WireStruct",
                 custom_template_dir=TEMPLATES / "types",
                 extra_template_data=extra,
                 enum_field_as_literal=LiteralType.All,
@@ -87,7 +90,7 @@ def print_types(model: Model, header: str) -> str:
                 custom_class_name_generator=str,
                 disable_timestamp=True,
                 keep_model_order=True,
-                additional_imports=[place for word, place in _IMPORTS.items() if word in printed],
+                additional_imports=[place.format(wire=wire) for word, place in _IMPORTS.items() if word in printed],
                 custom_file_header=header + _TYPES_HEAD.rstrip(),
                 builtin_format_line_length=WIDTH,
                 formatters=[Formatter.BUILTIN],
