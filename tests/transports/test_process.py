@@ -205,6 +205,22 @@ async def test_a_crash_is_an_end_with_exit_code_and_stderr(how: str, code: int, 
 
 
 @on_each_loop
+async def test_all_of_stderr_is_there_when_the_end_is_told() -> None:
+    """S-PR-01: stdout ends first, and much is in stderr when the child exits."""
+    for _ in range(10):
+        size = 0
+
+        def count(block: bytes) -> None:
+            nonlocal size
+            size += len(block)
+
+        child = await spawn_process(*python("import os; os.close(1); os.write(2, b'x' * 1_000_000)"), on_stderr=count)
+        assert await child.read() == b""
+        assert (size, child.exit_code) == (1_000_000, 0)
+        await child.close()
+
+
+@on_each_loop
 async def test_a_child_that_closes_its_stdout_and_lives_is_an_end_too() -> None:
     child = await spawn_process(*python("import os, sys; os.close(1); sys.stdin.read()"), limits=SHORT)
     assert await child.read() == b""
@@ -407,8 +423,13 @@ async def test_a_write_that_is_cancelled_to_a_child_sends_all_or_nothing() -> No
 
 @pytest.mark.parametrize("loop", LOOPS)
 @pytest.mark.parametrize("closing", [False, True])
-def test_a_loop_that_ends_leaves_no_child(loop: str, closing: bool) -> None:
+@pytest.mark.parametrize("watched", ["by the loop", "by a thread"])
+def test_a_loop_that_ends_leaves_no_child(
+    loop: str, closing: bool, watched: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not closed, it warns when it is collected, as asyncio's own do; in mid-close it is killed at once."""
+    if watched == "by a thread":
+        monkeypatch.delattr(os, "pidfd_open")
 
     async def scenario() -> int:
         child = await spawn("stubborn", "stays")
