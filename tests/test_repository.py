@@ -98,7 +98,9 @@ def test_no_module_of_the_wire_but_its_generated_package_imports_it() -> None:
             assert not {one for one in _imports(name) if _within(one, "acpwire.wire.v2")}, name
 
 
-@pytest.mark.parametrize("package", ["acpwire", "acpwire.wire", "acpwire.transcript", "acpwire.transports"])
+@pytest.mark.parametrize(
+    "package", ["acpwire", "acpwire.wire", "acpwire.transcript", "acpwire.transports", "acpwire.agent"]
+)
 def test_modules_import_only_those_above_them_in_the_list_of_their_package(package: str) -> None:
     order = re.findall(r"^    (\w+) {2,}\S", importlib.import_module(package).__doc__ or "", re.MULTILINE)
     depth = package.count(".") + 1

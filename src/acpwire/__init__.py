@@ -1,19 +1,21 @@
 """Typed messages of the Agent Client Protocol v2 draft, generated from its schema, and fast decoders for them.
 
-    wire         lines and JSON-RPC messages, for any generated package; what a vendored copy consists of
-    v2           every type, method and decoder of the pinned draft
-    errors       what is raised, by whose fault it is
-    limits       every limit of a connection, with its default
-    compression  files that end in .gz and .zst
-    capture      recordings: writing them, reading them
-    transcript   what a stream of updates adds up to
-    trace        W3C trace context in `_meta`
-    connection   a JSON-RPC peer without I/O
-    transports   bytes from and to the other end: stdio, a process, memory
-    streams      what was delivered, waiting for its reader
-    peer         the pump: a connection over a transport, on an event loop
-    testing      two connected peers in one process, and one that follows a script
-    cli          the command `acpwire`
+    wire          lines and JSON-RPC messages, for any generated package; what a vendored copy consists of
+    v2            every type, method and decoder of the pinned draft
+    errors        what is raised, by whose fault it is
+    limits        every limit of a connection, with its default
+    compression   files that end in .gz and .zst
+    capture       recordings: writing them, reading them
+    transcript    what a stream of updates adds up to
+    trace         W3C trace context in `_meta`
+    connection    a JSON-RPC peer without I/O
+    transports    bytes from and to the other end: stdio, a process, memory
+    streams       what was delivered, waiting for its reader
+    peer          the pump: a connection over a transport, on an event loop
+    testing       two connected peers in one process, and one that follows a script
+    capabilities  what a peer says it can do
+    agent         the Agent's end: sessions, prompts, writers
+    cli           the command `acpwire`
 
 A module imports only from those above it. The names below load on first use; importing `acpwire` or `acpwire.v2` loads
 msgspec alone beside the standard library, and no asyncio.
@@ -25,6 +27,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .agent import Agent, AgentSession, Elicited, Permission, UserPrompt, extension, run_agent, serve
     from .capture import Record, Recorder, read_capture
     from .errors import (
         AuthRequired,
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from .wire import LineBuffer, encode, route
 
 _NAMES = {
+    "agent": ("Agent", "AgentSession", "Elicited", "Permission", "UserPrompt", "extension", "run_agent", "serve"),
     "capture": ("Record", "Recorder", "read_capture"),
     "errors": (
         "AuthRequired",
@@ -65,13 +69,17 @@ _NAMES = {
 _HOME = {name: f"acpwire.{module}" for module, names in _NAMES.items() for name in names}
 
 __all__ = [
+    "Agent",
+    "AgentSession",
     "AuthRequired",
     "ConnectionClosed",
     "DecodeError",
+    "Elicited",
     "EncodeError",
     "Error",
     "Limits",
     "LineBuffer",
+    "Permission",
     "Record",
     "Recorder",
     "RequestError",
@@ -80,11 +88,15 @@ __all__ = [
     "Transcript",
     "Transport",
     "UsageError",
+    "UserPrompt",
     "VersionMismatch",
     "encode",
+    "extension",
     "pair",
     "read_capture",
     "route",
+    "run_agent",
+    "serve",
     "spawn_process",
     "stdio",
 ]

@@ -390,7 +390,11 @@ class Connection:
 
     def _malformed(self, message: Malformed) -> Event:
         """What is answered to a malformed line is in it; a malformed answer fails the request that it is to (W-RS)."""
-        mended = None if self._mend is None else self._mend(message)
+        try:
+            mended = None if self._mend is None else self._mend(message)
+        except Exception:  # noqa: BLE001  # whatever a user's function raises
+            _log.exception("a malformed line could not be mended")
+            mended = None
         if mended is not None:
             return self.receive(mended)
         self.counters.malformed += 1

@@ -192,9 +192,7 @@ class Peer:
         Raises `EncodeError` and `ConnectionClosed`. It is sent even where the waiting is cancelled.
         """
         if self.post(method, params) >= FLUSH:
-            self._flush()
-            await asyncio.sleep(0)
-            await self._room()
+            await self.flow()
 
     def post(self, method: Method[P, None], params: P) -> int:
         """Send a notification without ever waiting, and return how many bytes were not written yet.
@@ -217,6 +215,11 @@ class Peer:
         if not self._is_flush_due:
             self._send_soon()
         if size >= FLUSH:
+            await self.flow()
+
+    async def flow(self) -> None:
+        """Wait where a sender should, after `post`: once for each buffer that is full, and while much is unsent."""
+        if self._connection.unsent >= FLUSH:
             self._flush()
             await asyncio.sleep(0)
             await self._room()

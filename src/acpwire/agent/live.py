@@ -1,0 +1,136 @@
+"""What the runtime keeps of a session that is live on a connection.
+
+Owns: prompts that are held, what can be cancelled, the children, and the end of a session. Does not know: requests of a
+client, or what an agent can do in a session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+from acpwire import v2
+from acpwire.errors import INVALID_PARAMS, ConnectionClosed, RequestError, UsageError
+from acpwire.peer import Peer
+
+from .outgoing import Outgoing, new_id
+from .work import Work, Works
+
+__all__ = ["Cancellable", "Live"]
+
+T = TypeVar("T")
+
+
+class Cancellable(Protocol):
+    """A tool call or a terminal that the client may cancel for itself."""
+
+    @property
+    def can_cancel(self) -> bool:
+        """Whether it may, now."""
+        ...
+
+    def cancel(self) -> None:
+        """Cancel it."""
+        ...
+
+
+class Live:
+    """A session on a connection; `registry` holds all of them by id, and gets this one."""
+
+    def __init__(
+        self, session_id: str, cwd: str, peer: Peer, registry: dict[str, Live], parent: Live | None = None
+    ) -> None:
+        self.id = session_id
+        self.cwd = cwd
+        self.peer = peer
+        self.parent = parent
+        self.outgoing = Outgoing(peer, session_id)
+        self.works = Works(self._send_state)
+        self.cancellable: dict[str, Cancellable] = {}
+        self.background: set[asyncio.Task[Any]] = set()
+        self.may_be_cancelled = True
+        """Whether the client may cancel its foreground work; of a child, only while its parent says so (SA-06)."""
+        self._registry = registry
+        self._children: list[Live] = []
+        self._held: set[asyncio.Task[Any]] = set()
+        self._admission = asyncio.Lock()
+        registry[session_id] = self
+
+    def child(self, session_id: str, cwd: str) -> Live:
+        """A child session, which was announced."""
+        child = Live(session_id, cwd, self.peer, self._registry, self)
+        self._children.append(child)
+        return child
+
+    def knows(self, session_id: str) -> bool:
+        """Whether a session is this one, above it, or a child of it (SM-13)."""
+        lineage = [self, *self._above(), *self._children]
+        return any(live.id == session_id for live in lineage)
+
+    async def admit(self, admit: Callable[[], Awaitable[None]], insert: Callable[[], T]) -> T:
+        """Hold a prompt until it is admitted, in receive order, then insert it in the same step (PL-09, PL-27).
+
+        Cancelled before the insertion, it was never there (PL-28).
+        """
+        task = asyncio.current_task()
+        if task is not None:
+            self._held.add(task)
+        try:
+            async with self._admission:
+                await admit()
+                return insert()
+        finally:
+            if task is not None:
+                self._held.discard(task)
+
+    def insert(self, content: Sequence[v2.ContentBlock], meta: Mapping[str, Any] | None) -> str:
+        """Tell that a user message is part of the conversation now, and return its id (PL-15, PL-19, PL-22)."""
+        message_id = new_id("msg")
+        fields: dict[str, Any] = {} if meta is None else {"meta": meta}
+        self.outgoing.post(v2.UserMessage(message_id=message_id, content=list(content), **fields))
+        return message_id
+
+    def cancel(self) -> list[Work]:
+        """What `session/cancel` does: cancel foreground work and the prompts that are held (CA-04, CA-10, PL-28)."""
+        for task in list(self._held):
+            task.cancel("the session's work was cancelled")
+        return self.works.cancel()
+
+    def cancel_entity(self, entity_id: str) -> None:
+        """Cancel a tool call or a terminal for itself. Raises -32602 where that cannot be (TC-19, TM-11)."""
+        entity = self.cancellable.get(entity_id)
+        if entity is None or not entity.can_cancel:
+            raise RequestError(INVALID_PARAMS, "It cannot be cancelled: unknown, final, or without that capability")
+        entity.cancel()
+
+    async def shut(self, reason: str, grace: float) -> None:
+        """End all work of the session and its children, tell how it ended, and say nothing after that (CA-12)."""
+        for child in self._children:
+            await child.shut(reason, grace)
+        ending = [work.ended.wait() for work in self.cancel()]
+        background = list(self.background)
+        for task in background:
+            task.cancel(reason)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                await asyncio.gather(*ending)
+                if background:
+                    await asyncio.wait(background)
+        self.outgoing.closed = reason
+        self._registry.pop(self.id, None)
+
+    def _send_state(self, state: v2.StateUpdate) -> None:
+        with suppress(ConnectionClosed, UsageError):  # nobody is left to be told
+            self.outgoing.post(state)
+        if self.parent is not None:
+            snapshot = v2.StateSnapshot(**{name: getattr(state, name) for name in state.__struct_fields__})
+            with suppress(ConnectionClosed, UsageError):
+                self.parent.outgoing.post(v2.SubagentUpdate(session_id=self.id, state=snapshot))
+
+    def _above(self) -> Iterator[Live]:
+        held = self.parent
+        while held is not None:
+            yield held
+            held = held.parent

@@ -1,0 +1,416 @@
+"""One connection, served: initialization, sessions, and every request that a client can send.
+
+Owns: which request does what, the rules before and at initialization, setting sessions up, ending everything, the
+process that `run_agent` makes of an agent. Does not know: what an agent does with a prompt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from acpwire import v2
+from acpwire.connection import Connection, Tap
+from acpwire.errors import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    ConnectionClosed,
+    RequestError,
+    SessionNotFound,
+    VersionMismatch,
+)
+from acpwire.limits import Limits
+from acpwire.peer import Handler, Peer
+from acpwire.transports import Transport, stdio
+from acpwire.wire.frames import Malformed, Method, Methods, Request
+
+from .base import TRANSPORTS, Agent, UserPrompt, extensions_of, overrides
+from .live import Live
+from .outgoing import new_id, sendable
+from .session import AgentSession, ConnectedClient
+from .work import Work
+
+__all__ = ["run_agent", "serve"]
+
+VERSION: Final = 2
+_log = logging.getLogger(__name__)
+R = TypeVar("R")
+
+
+async def serve(
+    agent: Agent, transport: Transport, *, limits: Limits | None = None, tap: Tap | None = None
+) -> ConnectionClosed:
+    """Serve one connection with an agent, until it ends, and return why it did.
+
+    At the end all work is cancelled and has `Limits.grace` seconds to clean up (S-PR-06). `tap` sees every line.
+    Raises `UsageError` for an agent that is half of something. Cancelling it closes the connection.
+    """
+    agent.check_complete()
+    server = _Server(agent, transport, limits or Limits(), tap)
+    try:
+        async with server.peer:
+            return await server.peer.wait_closed()
+    finally:
+        await server.shut()
+
+
+def run_agent(agent: Agent, *, limits: Limits | None = None) -> None:
+    """Serve an agent on this process's stdin and stdout, until its input ends (TR-07).
+
+    Stray prints go to stderr. SIGTERM, SIGINT and SIGHUP end it in order: work is cancelled, cleans up, and the process
+    exits with 128 and the signal's number. Returns at the end of input. Raises `UsageError` for an agent that is half
+    of something, and where stdin or stdout is closed.
+    """
+    agent.check_complete()
+    transport = stdio() if limits is None else stdio(limits=limits)
+    received: list[int] = []
+
+    async def run() -> None:
+        serving = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+
+        def stop(number: int) -> None:
+            received.append(number)
+            if serving is not None and len(received) == 1:
+                serving.cancel()
+
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(number, stop, number)
+        try:
+            await serve(agent, transport, limits=limits)
+        except asyncio.CancelledError:
+            if not received:
+                raise
+
+    asyncio.run(run())
+    if received:
+        sys.exit(128 + received[0])
+
+
+class _Server:
+    """One connection: its sessions and what its client can ask for."""
+
+    def __init__(self, agent: Agent, transport: Transport, limits: Limits, tap: Tap | None) -> None:
+        self._agent = agent
+        self._limits = limits
+        self._sessions: dict[str, Live] = {}
+        self._faces: dict[str, AgentSession] = {}
+        self._is_initialized = False
+        self._has_begun = False  # something but `initialize` was asked for
+        own = dict(extensions_of(agent))
+        methods: Methods = {**v2.METHODS, **{(method.name, method.side, method.kind): method for method in own}}
+        connection = Connection(
+            "agent", v2.decode_from_client, methods, limits=limits, tap=tap, mend=_mended_initialize
+        )
+        handlers: dict[Method[Any, Any], Handler] = {v2.INITIALIZE: self._initialize}
+        handlers |= {method: self._guarded(method, handler) for method, handler in (self._table() | own).items()}
+        self.peer = Peer(transport, connection, handlers)
+        self._client = ConnectedClient(self.peer)
+
+    async def shut(self) -> None:
+        """End every session's work."""
+        for live in [live for live in self._sessions.values() if live.parent is None]:
+            await live.shut("the connection was closed", self._limits.grace)
+
+    # --- which request does what ----------------------------------------------------------------------------------
+
+    def _table(self) -> dict[Method[Any, Any], Handler]:
+        agent = self._agent
+        table: dict[Method[Any, Any], Handler] = {
+            v2.SESSION_NEW: self._new,
+            v2.SESSION_RESUME: self._resume,
+            v2.SESSION_LIST: self._list,
+            v2.SESSION_CLOSE: self._close,
+            v2.SESSION_PROMPT: self._prompt,
+            v2.SESSION_CANCEL: self._cancel,
+            v2.TOOL_CALL_CANCEL: self._cancel_tool_call,
+            v2.TERMINAL_CANCEL: self._cancel_terminal,
+        }
+        optional: dict[str, tuple[Method[Any, Any], Handler]] = {
+            "delete_session": (v2.SESSION_DELETE, self._delete),
+            "fork_session": (v2.SESSION_FORK, self._fork),
+            "archive_session": (v2.SESSION_ARCHIVE, self._archive),
+            "unarchive_session": (v2.SESSION_UNARCHIVE, lambda params: agent.unarchive_session(params.session_id)),
+            "session_status": (v2.SESSION_STATUS, lambda params: agent.session_status(params.session_id)),
+            "set_title": (v2.SESSION_SET_TITLE, self._set_title),
+            "set_config_option": (v2.SESSION_SET_CONFIG_OPTION, self._set_config_option),
+            "login": (v2.AUTH_LOGIN, self._login),
+            "logout": (v2.AUTH_LOGOUT, lambda _: agent.logout()),
+            "auth_status": (v2.AUTH_STATUS, lambda _: agent.auth_status()),
+            "list_providers": (v2.PROVIDERS_LIST, lambda _: agent.list_providers()),
+            "set_provider": (v2.PROVIDERS_SET, agent.set_provider),
+            "disable_provider": (v2.PROVIDERS_DISABLE, lambda params: agent.disable_provider(params.provider_id)),
+            "mcp_notification": (v2.MCP_MESSAGE_AGENT, agent.mcp_notification),
+        }
+        table |= {method: handler for name, (method, handler) in optional.items() if overrides(agent, name)}
+        return table
+
+    def _guarded(self, method: Method[Any, Any], handler: Handler) -> Handler:
+        """Before initialization requests are refused and notifications ignored (IN-06)."""
+
+        def guarded(params: Any) -> Any:
+            if not self._is_initialized:
+                if method.kind == "notification":
+                    return None
+                raise RequestError(INVALID_REQUEST, "The connection is not initialized yet")
+            self._has_begun = True
+            return handler(params)
+
+        return guarded
+
+    def _initialize(self, request: v2.InitializeRequest) -> v2.InitializeResponse:
+        """The highest version that both speak; may come again until anything else is asked for (IN-03, IN-05)."""
+        if self._has_begun:
+            raise RequestError(INVALID_REQUEST, "The connection is in use already")
+        if request.protocol_version < VERSION:
+            raise VersionMismatch(request.protocol_version, [VERSION])
+        self._is_initialized = True
+        self._client.info = request.info
+        self._client.capabilities = request.capabilities
+        methods = [
+            method
+            for method in self._agent.auth_methods
+            if not isinstance(method, v2.AuthMethodTerminal) or self._client.supports("auth.terminal")  # AU-04
+        ]
+        return v2.InitializeResponse(
+            protocol_version=VERSION,
+            info=self._agent.info,
+            capabilities=self._agent.capabilities(),
+            auth_methods=methods,
+        )
+
+    # --- sessions -------------------------------------------------------------------------------------------------
+
+    def _found(self, session_id: str) -> Live:
+        live = self._sessions.get(session_id)
+        if live is None:
+            raise SessionNotFound(session_id)  # SS-28
+        return live
+
+    def _face(self, live: Live) -> AgentSession:
+        """What the agent sees of a session; of a child, what it was given when it announced it."""
+        return self._faces[live.id]
+
+    def _made(self, session_id: str, request: Any) -> AgentSession:
+        """A session that is set up as a request says; checked before (SS-03..SS-06, EX-11)."""
+        live = Live(session_id, request.cwd, self.peer, self._sessions)
+        agent = self._agent
+        session = AgentSession(
+            live, self._client, sent=agent.sent if overrides(agent, "sent") else None, retain=agent.retain
+        )
+        self._faces[session_id] = session
+        self._set_up(session, request)
+        return session
+
+    def _set_up(self, session: AgentSession, request: Any) -> None:
+        session.cwd = request.cwd
+        session.additional_directories = request.additional_directories
+        session.mcp_servers = request.mcp_servers
+        session.system_prompt = request.system_prompt
+
+    def _check_setup(self, request: Any) -> None:
+        """Raise -32602 for what the agent did not say it takes, and for paths that are not absolute."""
+        accepts = self._agent.accepts
+        for violation in v2.validate(request):
+            raise RequestError(INVALID_PARAMS, f"{violation.message} - at `$.params{violation.path[1:]}`")
+        if request.additional_directories and "additional_directories" not in accepts:
+            raise RequestError(INVALID_PARAMS, "This agent takes no additionalDirectories")
+        if request.system_prompt is not None and "system_prompt" not in accepts:
+            raise RequestError(INVALID_PARAMS, "This agent takes no systemPrompt")
+        if request.system_prompt is not None:
+            self._check_system_prompt(request.system_prompt)
+        names: list[str] = []
+        for index, server in enumerate(request.mcp_servers):
+            if server.tag not in TRANSPORTS or f"mcp.{server.tag}" not in accepts:
+                raise RequestError(INVALID_PARAMS, f"No such transport here - at `$.params.mcpServers[{index}].type`")
+            names.append(server.name)
+        if len(names) != len(set(names)):
+            raise RequestError(INVALID_PARAMS, "A name is used twice - at `$.params.mcpServers`")
+
+    def _check_system_prompt(self, prompt: v2.SystemPrompt) -> None:
+        """Text alone, and some of it, in a mode that is served (UN-05)."""
+        if not prompt.content or not all(isinstance(block, v2.TextContent) for block in prompt.content):
+            raise RequestError(INVALID_PARAMS, "Text is needed, and nothing else - at `$.params.systemPrompt.content`")
+        if prompt.mode != "append" and f"system_prompt.{prompt.mode}" not in self._agent.accepts:
+            raise RequestError(INVALID_PARAMS, "No such mode here - at `$.params.systemPrompt.mode`")
+
+    async def _new(self, request: v2.NewSessionRequest) -> v2.NewSessionResponse:
+        self._check_setup(request)
+        session = self._made(new_id("sess"), request)
+        await self._or_forget(session, self._agent.new_session(session))
+        return v2.NewSessionResponse(
+            session_id=session.id,
+            config_options=list(session.config_options),
+            available_commands=list(session.available_commands),
+        )
+
+    async def _resume(self, request: v2.ResumeSessionRequest) -> v2.ResumeSessionResponse:
+        """The history, if asked for, the current state, then the answer (SS-11..SS-16, ST-09)."""
+        self._check_setup(request)
+        if request.replay_from is not None and not isinstance(request.replay_from, v2.ReplayFromStart):
+            raise RequestError(INVALID_PARAMS, "No such place to replay from - at `$.params.replayFrom`")  # SS-13
+        live = self._sessions.get(request.session_id)
+        if live is None and not overrides(self._agent, "resume_session"):
+            raise SessionNotFound(request.session_id)
+        is_new = live is None
+        session = self._made(request.session_id, request) if live is None else self._face(live)
+        if not is_new:
+            self._set_up(session, request)
+        resuming = self._agent.resume_session(session, request.replay_from)
+        await (self._or_forget(session, resuming) if is_new else resuming)
+        self._found(session.id).works.report(again=True)
+        return v2.ResumeSessionResponse(
+            config_options=list(session.config_options), available_commands=list(session.available_commands)
+        )
+
+    async def _fork(self, request: v2.ForkSessionRequest) -> v2.ForkSessionResponse:
+        self._check_setup(request)
+        session = self._made(new_id("sess"), request)
+        await self._or_forget(session, self._agent.fork_session(session, request.session_id))
+        return v2.ForkSessionResponse(
+            session_id=session.id,
+            config_options=list(session.config_options),
+            available_commands=list(session.available_commands),
+        )
+
+    async def _or_forget(self, session: AgentSession, setting_up: Awaitable[None]) -> None:
+        """A session whose set-up fails was never there."""
+        try:
+            await setting_up
+        except BaseException:
+            await self._ended(session.id, "it could not be set up")
+            raise
+
+    async def _ended(self, session_id: str, reason: str) -> AgentSession | None:
+        live = self._sessions.get(session_id)
+        if live is None:
+            return None
+        await live.shut(reason, self._limits.grace)
+        return self._faces.pop(session_id, None)
+
+    async def _list(self, request: v2.ListSessionsRequest) -> v2.ListSessionsResponse:
+        agent = self._agent
+        archive = overrides(agent, "archive_session")
+        if request.archived is not None and (not archive or request.archived not in _ARCHIVED):
+            raise RequestError(INVALID_PARAMS, "No such filter - at `$.params.archived`")  # UN-02
+        if overrides(agent, "list_sessions"):
+            return await agent.list_sessions(cwd=request.cwd, cursor=request.cursor, archived=request.archived)
+        if request.cursor is not None:
+            raise RequestError(INVALID_PARAMS, "No such page - at `$.params.cursor`")  # SS-22: there is one page
+        found = [
+            v2.SessionInfo(
+                session_id=session.id,
+                cwd=session.cwd,
+                additional_directories=list(session.additional_directories),
+                title=session.title,
+                updated_at=session.updated_at,
+                archived=False if archive else None,
+            )
+            for session in self._faces.values()
+            if request.cwd in {None, session.cwd}
+        ]
+        return v2.ListSessionsResponse(sessions=found)
+
+    async def _close(self, request: v2.CloseSessionRequest) -> None:
+        """All that runs ends and is told before the answer; nothing is told after it (CA-12, X14)."""
+        session = await self._ended(request.session_id, "the session was closed")
+        if session is not None:
+            await self._agent.close_session(session)
+
+    async def _delete(self, request: v2.DeleteSessionRequest) -> None:
+        await self._close(v2.CloseSessionRequest(session_id=request.session_id))
+        await self._agent.delete_session(request.session_id)
+
+    async def _archive(self, request: v2.ArchiveSessionRequest) -> None:
+        await self._close(v2.CloseSessionRequest(session_id=request.session_id))  # UN-02
+        await self._agent.archive_session(request.session_id)
+
+    async def _set_title(self, request: v2.SetSessionTitleRequest) -> v2.SetSessionTitleResponse:
+        title = await self._agent.set_title(request.session_id, request.title)
+        session = self._faces.get(request.session_id)
+        if session is not None:
+            session.title = title
+        return v2.SetSessionTitleResponse(title=title)
+
+    async def _set_config_option(self, request: v2.SetSessionConfigOptionRequest) -> v2.SetSessionConfigOptionResponse:
+        if isinstance(request, v2.UnknownVariant):
+            raise RequestError(INVALID_PARAMS, "No such type of value - at `$.params.type`")  # EX-11
+        session = self._face(self._found(request.session_id))
+        session.config_options = list(await self._agent.set_config_option(session, request))
+        response = v2.SetSessionConfigOptionResponse(config_options=session.config_options)
+        sendable(response)
+        return response
+
+    async def _login(self, request: v2.LoginAuthRequest) -> None:
+        """Only by a method that was told and is carried out here (AU-03)."""
+        known = [method.method_id for method in self._agent.auth_methods if isinstance(method, v2.AuthMethodAgent)]
+        if request.method_id not in known:
+            raise RequestError(INVALID_PARAMS, "No such way to sign in - at `$.params.methodId`")
+        await self._agent.login(request.method_id)
+
+    # --- prompts --------------------------------------------------------------------------------------------------
+
+    async def _prompt(self, request: v2.PromptRequest) -> v2.PromptResponse:
+        """Held, then inserted: told and answered in one step, and its work begins (PL-09..PL-13)."""
+        live = self._found(request.session_id)
+        session, prompt, agent = self._face(live), UserPrompt(request), self._agent
+
+        def insert() -> v2.PromptResponse:
+            prompt.message_id = live.insert(prompt.content, request.meta)
+            work = Work(live.works)
+
+            async def do() -> str | None:
+                try:
+                    return await agent.prompt(session, prompt)
+                finally:
+                    work.usage = prompt.usage
+
+            live.works.run(work, do())
+            return v2.PromptResponse(message_id=prompt.message_id)
+
+        return await live.admit(lambda: agent.admit(session, prompt), insert)
+
+    def _cancel(self, notification: v2.CancelSessionNotification) -> None:
+        """What was received before it ends; what comes later is not touched (PL-28, PL-29)."""
+        live = self._sessions.get(notification.session_id)
+        if live is not None and live.may_be_cancelled:
+            live.cancel()
+
+    def _cancel_tool_call(self, request: v2.CancelToolCallRequest) -> None:
+        """Answered when it is accepted; its final status says that it has happened (TC-19)."""
+        self._found(request.session_id).cancel_entity(request.tool_call_id)
+
+    def _cancel_terminal(self, request: v2.CancelTerminalRequest) -> None:
+        """Answered when it is accepted; its exit says that it has happened (TM-11)."""
+        self._found(request.session_id).cancel_entity(request.terminal_id)
+
+
+_ARCHIVED: Final = frozenset({"exclude", "include", "only"})
+
+
+class _InitializeParams(msgspec.Struct, rename="camel"):
+    protocol_version: int
+
+
+class _InitializeMessage(msgspec.Struct):
+    params: _InitializeParams
+
+
+def _mended_initialize(line: Malformed) -> Request[Any] | None:
+    """`initialize` of a version that is not known here, read as far as it can be (IN-07)."""
+    if line.method != "initialize" or line.id is None:
+        return None
+    with suppress(msgspec.DecodeError, RecursionError):
+        version = msgspec.json.decode(line.line, type=_InitializeMessage).params.protocol_version
+        if version > VERSION:
+            info = v2.Implementation(name="unknown", version="unknown")
+            params = v2.InitializeRequest(protocol_version=version, info=info)
+            return Request(id=line.id, method="initialize", params=params)
+    return None

@@ -1,0 +1,375 @@
+"""One session, as the agent that serves it sees it.
+
+Owns: what an agent can do in a session: write, work, ask, replay. Does not know: which requests a client sends, how
+prompts get in, or what ends a session; that is the runtime's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
+from typing import Any, TypeVar
+
+from msgspec import UNSET, UnsetType
+
+from acpwire import v2
+from acpwire.capabilities import supports
+from acpwire.errors import ConnectionClosed, DecodeError, RequestError, UsageError
+from acpwire.peer import Peer, after_answer
+from acpwire.transcript import Transcript
+from acpwire.wire.frames import Method
+
+from .asking import OPTIONS, Elicited, Permission
+from .live import Live
+from .outgoing import new_id
+from .work import Blocked, Work, current_work
+from .writers import CompactionWriter, MessageWriter, SessionMessageWriter, TerminalWriter, ToolCallWriter
+
+__all__ = ["AgentSession", "ConnectedClient"]
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class ConnectedClient:
+    """The client at the other end: what it says it is and can do."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.info = v2.Implementation(name="unknown", version="unknown")
+        self.capabilities = v2.ClientCapabilities()
+        self._peer = peer
+
+    def supports(self, path: str) -> bool:
+        """Whether it has a capability, such as "elicitation.form" (IN-08)."""
+        return supports(self.capabilities, path)
+
+    async def request(self, method: Method[P, R], params: P) -> R:
+        """Send it any request, of one's own too. Raises as `Peer.request` does."""
+        return await self._peer.request(method, params)
+
+    async def notify(self, method: Method[P, None], params: P) -> None:
+        """Send it any notification, of one's own too."""
+        await self._peer.notify(method, params)
+
+
+class AgentSession:
+    """One session. Made by the runtime; `app` is the agent's to use.
+
+    Everything here belongs to the event loop's thread. Whatever sends raises `UsageError` after the session was closed
+    and `ConnectionClosed` after the connection was; it waits only while the client takes nothing.
+    """
+
+    def __init__(
+        self,
+        live: Live,
+        client: ConnectedClient,
+        *,
+        sent: Callable[[AgentSession, v2.SessionUpdate], object] | None = None,
+        retain: bool = False,
+        parent: AgentSession | None = None,
+    ) -> None:
+        self.id = live.id
+        self.cwd = live.cwd
+        self.client = client
+        self.parent = parent
+        self.children: dict[str, AgentSession] = {}
+        self.additional_directories: Sequence[str] = ()
+        self.mcp_servers: Sequence[v2.McpServer] = ()
+        self.system_prompt: v2.SystemPrompt | None = None
+        self.available_commands: Sequence[v2.AvailableCommand] = ()
+        """The commands that were told last; the answer to a setup request tells them, too (SS-08)."""
+        self.config_options: Sequence[v2.SessionConfigOption] = ()
+        """The config options that were told last, likewise."""
+        self.title: str | None = None
+        self.updated_at: str | None = None
+        self.app: Any = None
+        """Whatever the agent keeps about the session."""
+        self.loop = asyncio.get_running_loop()
+        self.transcript: Transcript | None = Transcript() if retain else None
+        """All that was said, where the agent has it retained."""
+        self._live = live
+        self._outgoing = live.outgoing
+        self._sent = sent
+        if retain or sent is not None:
+            live.outgoing.tee = self._watch
+
+    def __repr__(self) -> str:
+        return f"<AgentSession {self.id} {self.state.state}>"
+
+    # --- writing --------------------------------------------------------------------------------------------------
+
+    async def send(self, update: v2.SessionUpdate) -> None:
+        """Send any update. Raises `EncodeError` for what a client may refuse, and names the requirement."""
+        await self._outgoing.send(update)
+
+    def agent_message(self, message_id: str | None = None) -> MessageWriter:
+        """A message to the user, to write block by block."""
+        return MessageWriter(self._outgoing, message_id, is_thought=False)
+
+    def thought(self, message_id: str | None = None) -> MessageWriter:
+        """A thought of the model, to write block by block."""
+        return MessageWriter(self._outgoing, message_id, is_thought=True)
+
+    def tool_call(
+        self,
+        title: str,
+        *,
+        kind: v2.ToolKind = "other",
+        name: str | None = None,
+        tool_call_id: str | None = None,
+        status: v2.ToolCallStatus = "pending",
+        can_cancel: bool = False,
+        **fields: Any,
+    ) -> ToolCallWriter:
+        """A tool call; `async with` announces it and says how it ended.
+
+        With `can_cancel` the client may cancel what runs inside. `fields` are any others of a tool call: `raw_input`,
+        `locations`, ... (TC-03, TC-04).
+        """
+        tool_call_id = tool_call_id or new_id("call")
+        if can_cancel:
+            fields["capabilities"] = v2.ToolCallCapabilities(cancel=v2.ToolCallCancelCapabilities())
+        said = v2.ToolCallFields(
+            tool_call_id=tool_call_id, title=title, kind=kind, status=status, name=name or UNSET, **fields
+        )
+        writer = ToolCallWriter(self._outgoing, said, can_cancel=can_cancel)
+        if can_cancel:
+            self._live.cancellable[tool_call_id] = writer
+        return writer
+
+    def terminal(
+        self,
+        *,
+        command: str | None = None,
+        cwd: str | None = None,
+        terminal_id: str | None = None,
+        can_cancel: bool = False,
+        **fields: Any,
+    ) -> TerminalWriter:
+        """A terminal; `async with` announces it and says that it exited (TM-05). `cwd` is the session's unless given.
+
+        With `can_cancel` the client may cancel what runs inside.
+        """
+        terminal_id = terminal_id or new_id("term")
+        if can_cancel:
+            fields["capabilities"] = v2.TerminalCapabilities(cancel=v2.TerminalCancelCapabilities())
+        said = v2.TerminalUpdate(terminal_id=terminal_id, command=command or UNSET, cwd=cwd or self.cwd, **fields)
+        writer = TerminalWriter(self._outgoing, said, can_cancel=can_cancel)
+        if can_cancel:
+            self._live.cancellable[terminal_id] = writer
+        return writer
+
+    def compaction(self, compaction_id: str | None = None) -> CompactionWriter:
+        """A compaction of the context; `async with` announces it and says how it ended."""
+        return CompactionWriter(self._outgoing, compaction_id)
+
+    def session_message(
+        self, *, sender: str | None = None, recipient: str | None = None, message_id: str | None = None, **ids: str
+    ) -> SessionMessageWriter:
+        """A message from or to another session, as it is observed here (SM-01, SM-10).
+
+        `ids` are `sender_message_id` and `recipient_message_id`, where known. Raises `UsageError` for a session that
+        is neither this one, above it, nor a child that was announced (SM-13).
+        """
+        for who in (sender, recipient):
+            if who is not None and not self._live.knows(who):
+                raise UsageError(f"SM-13: announce {who} with session.subagent() before a message names it")
+        named = {"sender_session_id": sender, "recipient_session_id": recipient}
+        known = {name: who for name, who in named.items() if who is not None}
+        return SessionMessageWriter(self._outgoing, message_id, known | ids)
+
+    async def plan(self, *entries: str | v2.PlanEntry, plan_id: str = "plan") -> None:
+        """Tell a plan, all of it each time (PN-03); a string is an entry that is pending."""
+        items = [
+            v2.PlanEntry(content=entry, priority="medium", status="pending") if isinstance(entry, str) else entry
+            for entry in entries
+        ]
+        await self.send(v2.PlanUpdate(plan=v2.PlanItems(plan_id=plan_id, entries=items)))
+
+    async def notice(self, title: str, description: str | None = None, *, severity: v2.NoticeSeverity = "info") -> None:
+        """Tell the user something that nothing may depend on: "info", "warning" or "error" (NT-01, NT-07)."""
+        await self.send(v2.Notice(severity=severity, title=title, description=description))
+
+    async def usage(self, *, used: int, size: int, cost: v2.Cost | UnsetType | None = UNSET) -> None:
+        """Tell how much of the context is used, and what it all cost (US-01, US-05)."""
+        await self.send(v2.UsageUpdate(used=used, size=size, cost=cost))
+
+    async def info(
+        self, *, title: str | UnsetType | None = UNSET, updated_at: str | UnsetType | None = UNSET, **more: Any
+    ) -> None:
+        """Patch what a list of sessions shows (SS-24)."""
+        if not isinstance(title, UnsetType):
+            self.title = title
+        if not isinstance(updated_at, UnsetType):
+            self.updated_at = updated_at
+        await self.send(v2.SessionInfoUpdate(title=title, updated_at=updated_at, **more))
+
+    async def commands(self, *commands: v2.AvailableCommand) -> None:
+        """Tell all commands that the user may call (CM-01)."""
+        self.available_commands = commands
+        await self.send(v2.AvailableCommandsUpdate(available_commands=list(commands)))
+
+    async def config(self, *options: v2.SessionConfigOption) -> None:
+        """Tell all config options and their values (CO-06)."""
+        self.config_options = options
+        await self.send(v2.ConfigOptionUpdate(config_options=list(options)))
+
+    async def subagent(
+        self,
+        title: str,
+        *,
+        session_id: str | None = None,
+        can_cancel: bool = False,
+        cwd: str | None = None,
+        **fields: Any,
+    ) -> AgentSession:
+        """A child session: it is announced, and from then on speaks for itself; its state is mirrored (SA-01, ST-17).
+
+        It has the session's directories unless it is given its own (SA-05). With `can_cancel` the client may cancel its
+        work (SA-06). It is closed with this session.
+        """
+        child_id = session_id or new_id("sess")
+        if can_cancel:
+            fields["capabilities"] = v2.SubagentSessionCapabilities(cancel=v2.SessionCancelCapabilities())
+        await self.send(v2.SubagentUpdate(session_id=child_id, title=title, cwd=cwd or UNSET, **fields))
+        live = self._live.child(child_id, cwd or self.cwd)
+        live.may_be_cancelled = can_cancel
+        retain = self.transcript is not None
+        child = self.children[child_id] = AgentSession(live, self.client, sent=self._sent, retain=retain, parent=self)
+        return child
+
+    # --- working --------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> v2.StateUpdate:
+        """What the client was told last."""
+        return self._live.works.state
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the current foreground work was cancelled; for blocking code in a thread, which has to look."""
+        return self._live.works.is_cancelled
+
+    async def wait_idle(self) -> None:
+        """Wait until no foreground work is left. Safe to cancel."""
+        await self._live.works.wait_idle()
+
+    def foreground(self) -> Work:
+        """Foreground work that no prompt asked for (ST-18); an async context manager."""
+        return Work(self._live.works)
+
+    @asynccontextmanager
+    async def background(self, shown_by: ToolCallWriter | TerminalWriter | AgentSession) -> AsyncGenerator[None, None]:
+        """Work that goes on beside the foreground, and survives its cancellation (BG-*, CA-10).
+
+        To be entered in a task of its own. Its tool call, terminal or child session was announced before, and its end
+        is told before the context is left (BG-03).
+        """
+        works, background, task = self._live.works, self._live.background, asyncio.current_task()
+        item: v2.BackgroundWork
+        if isinstance(shown_by, ToolCallWriter):
+            item = v2.BackgroundToolCall(tool_call_id=shown_by.tool_call_id)
+        elif isinstance(shown_by, TerminalWriter):
+            item = v2.BackgroundTerminal(terminal_id=shown_by.terminal_id)
+        else:
+            item = v2.BackgroundSubagent(session_id=shown_by.id)
+        token = current_work.set(None)
+        works.add_background(item)
+        if task is not None:
+            background.add(task)
+        try:
+            yield
+        finally:
+            background.discard(task) if task is not None else None
+            current_work.reset(token)
+            with suppress(ConnectionClosed, UsageError):  # there is nobody to be told, and the work is over
+                works.remove_background(item)
+
+    def requires_action(self) -> Blocked:
+        """While it is entered, the current foreground work waits for the user (ST-04); an async context manager."""
+        return Blocked(self._live.works, current_work.get())
+
+    # --- asking ---------------------------------------------------------------------------------------------------
+
+    async def request_permission(
+        self,
+        title: str,
+        *,
+        subject: v2.RequestPermissionSubject | ToolCallWriter | None = None,
+        options: Sequence[v2.PermissionOption] = OPTIONS,
+        description: str | None = None,
+        blocks: bool = True,
+    ) -> Permission:
+        """Ask the user. What is returned is true only where the answer allows it (PM-07..PM-11).
+
+        An answer that is an error is a refusal. While it waits, the session requires action if all of its foreground
+        work waits; `blocks=False` says that other work goes on beside it (ST-06). Cancelled with the work that asks
+        (CA-11). Raises `ConnectionClosed`, `EncodeError` and `UsageError`.
+        """
+        if isinstance(subject, ToolCallWriter):
+            subject = v2.ToolCallPermissionSubject(tool_call=v2.ToolCallFields(tool_call_id=subject.tool_call_id))
+        params = v2.RequestPermissionRequest(
+            session_id=self.id, title=title, description=description, subject=subject, options=list(options)
+        )
+        try:
+            async with Blocked(self._live.works, current_work.get() if blocks else None):
+                response = await self._outgoing.ask(v2.SESSION_REQUEST_PERMISSION, params)
+        except (RequestError, DecodeError):
+            response = None
+        return Permission.of(response, options)
+
+    async def elicit(
+        self, message: str, schema: v2.ElicitationSchema | None = None, *, url: str | None = None, blocks: bool = True
+    ) -> Elicited:
+        """Ask the user for input: by a form with this schema, or at a URL (EL-01).
+
+        Raises `UsageError` where the client does not offer that (EL-02); ask `session.client.supports` before. An
+        answer that is an error counts as cancelled (EL-07).
+        """
+        mode = "form" if url is None else "url"
+        if not self.client.supports(f"elicitation.{mode}"):
+            raise UsageError(f"EL-02: the client does not offer elicitation.{mode}")
+        params: v2.CreateElicitationRequest
+        if url is None:
+            wanted = schema or v2.ElicitationSchema(type="object", properties={})
+            params = v2.ElicitationFormMode(message=message, requested_schema=wanted, session_id=self.id)
+        else:
+            params = v2.ElicitationUrlMode(
+                message=message, url=url, elicitation_id=new_id("elicit"), session_id=self.id
+            )
+        try:
+            async with Blocked(self._live.works, current_work.get() if blocks else None):
+                response = await self._outgoing.ask(v2.ELICITATION_CREATE, params)
+        except (RequestError, DecodeError):
+            return Elicited("cancel", {})
+        if isinstance(response, v2.ElicitationAcceptAction):
+            return Elicited("accept", dict(response.content or {}))
+        return Elicited("decline" if isinstance(response, v2.ElicitationDeclineAction) else "cancel", {})
+
+    # --- history --------------------------------------------------------------------------------------------------
+
+    async def replay(self, history: Transcript | Iterable[v2.SessionUpdate]) -> None:
+        """Send what rebuilds a history: ids and order as they were, compactions whole, no notices (SS-12..SS-15).
+
+        `Agent.sent` does not see it, as it was sent before; a transcript that is retained takes it in.
+        """
+        updates = list(history.updates()) if isinstance(history, Transcript) else history
+        kept = None if history is self.transcript else self.transcript
+        with nullcontext() if kept is None else kept.replaying():
+            for update in updates:
+                if update.tag == "notice":  # not as an unknown variant either (SU-04)
+                    continue
+                await self._outgoing.send(update, told=False)
+                if kept is not None:
+                    kept.apply(update)
+
+    def after_response(self, callback: Callable[[], object]) -> None:
+        """Have something called right after the request that is being handled is answered."""
+        after_answer(callback)
+
+    def _watch(self, update: v2.SessionUpdate) -> None:
+        if self.transcript is not None:
+            self.transcript.apply(update)
+        if self._sent is not None:
+            self._sent(self, update)
