@@ -96,7 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument(
         "--types", metavar="A,B,...", help="only what these reach: types, methods, updates by class or tag"
     )
-    command.add_argument("--schema", type=Path, help="a schema file instead of the pinned one")
+    command.add_argument("--schema", type=Path, help="a schema file, or `pinned` for the one that comes along")
     command.add_argument("--check", action="store_true", help="write nothing; exit 1 with a diff unless it is current")
     command.set_defaults(run=_vendor, trouble=2)
     return parser
@@ -199,18 +199,19 @@ def _check(arguments: argparse.Namespace) -> int:
 def _vendor(arguments: argparse.Namespace) -> int:
     if arguments.package is not None:
         _check_name(arguments.package)
+        if arguments.package.partition(".")[0] in {*sys.stdlib_module_names, "msgspec"}:
+            raise UsageError(f"{arguments.package} would hide what the copy imports; give another name")
     types = arguments.types
     if types is not None:
         types = [name.strip() for name in types.split(",") if name.strip()]
         if not types:
             raise UsageError("--types names nothing; without it the copy is whole")
-    copy = vendor.prepare(arguments.dest, arguments.package, types, arguments.schema, whole=not arguments.check)
+    copy = vendor.prepare(arguments.dest, arguments.package, types, arguments.schema, arguments.check)
     if arguments.check:
         return _compare(copy)
     edited = copy.write()
-    _print_notes(copy.notes, verbose=False)
-    for name in edited:
-        print(f"acpwire-codegen: note: {name} had been edited; it is as copied again", file=sys.stderr)
+    for note in (*copy.notes, *(f"{name} had been edited; it is as copied again" for name in edited)):
+        print(f"acpwire-codegen: note: {note}", file=sys.stderr)
     lines = sum(text.count("\n") for name, text in copy.files.items() if name.startswith("v2/"))
     print(f"{copy.made_by}: {len(copy.files)} files, {lines:,} generated lines in {copy.place}")
     return 0

@@ -91,7 +91,7 @@ def print_types(model: Model, header: str, wire: str) -> str:
                 disable_timestamp=True,
                 keep_model_order=True,
                 additional_imports=[place.format(wire=wire) for word, place in _IMPORTS.items() if word in printed],
-                custom_file_header=header + _TYPES_HEAD.rstrip(),
+                custom_file_header=header + ("" if model.structs else _NO_CLASS) + _TYPES_HEAD.rstrip(),
                 builtin_format_line_length=WIDTH,
                 formatters=[Formatter.BUILTIN],
             )
@@ -99,6 +99,10 @@ def print_types(model: Model, header: str, wire: str) -> str:
         raise RenderError(f"types.py cannot be printed: {type(error).__name__}: {error}") from error
     return str(text).rstrip() + "\n"
 
+
+_NO_CLASS = """# The base of classes is imported, though there is no class:
+# pyright: reportUnusedImport=false
+"""
 
 _TYPES_HEAD = '''# Guard and fallback classes are private to the package and used by unions.py alone:
 # pyright: reportUnusedClass=false

@@ -23,6 +23,7 @@ from typing import Any
 
 from . import load
 from .decide import build
+from .model import Model
 from .prune import prune
 from .render import WIRE, render
 
@@ -74,7 +75,7 @@ class Copy:
     refresh: str
     made_by: str
     notes: Sequence[str]
-    """What the schema leaves open, where it is not the pinned one."""
+    """What whoever has it made should know."""
     before: Record | None
 
     def write(self) -> list[str]:
@@ -118,24 +119,24 @@ class Copy:
 
 
 def prepare(
-    place: Path, package: str | None, types: Sequence[str] | None, schema: Path | None, whole: bool = True
+    place: Path, package: str | None, types: Sequence[str] | None, schema: Path | None, check: bool = False
 ) -> Copy:
     """The copy that belongs to a place. What is not given is as the record of the copy that is there says.
 
-    `whole`: where the package is given, that is all of it, and what else is not given is what it is for a new copy.
-    Raises `VendorError`, and what loading, pruning and printing raise.
+    But where the package is given and a copy is to be made, types and schema are what is given: none means all types,
+    and the pinned schema. Raises `VendorError`, and what loading, pruning and printing raise.
     """
     place = Path(os.path.abspath(place))  # noqa: PTH100  # `resolve` would follow a link that stands for the copy
     if place.is_symlink():
         place = place.resolve()
-    if not place.exists():
+    if not check:
         _recover(place)
     before = _read(place / RECORD)
     if package is None:
         if before is None:
             raise VendorError(f"there is no {RECORD} in {place}: say --package NAME, under which it is imported")
         package = before.package
-    elif whole:
+    elif not check:
         types, schema = types or (), schema or Path(PINNED)
     base = _base(place, package, before)
     roots = tuple(sorted(set(types))) if types is not None else before.types if before else ()
@@ -152,7 +153,6 @@ def prepare(
     directory = load.schema_directory()
     source = load.read_pinned(directory) if told == PINNED else load.read_schema(schema)
     model = build(source, load.read_tables(directory))
-    notes = model.warnings
     made_by = f"acpwire {version('acpwire')}, schema {source.version}"
     if roots:
         model = prune(model, roots)
@@ -161,7 +161,7 @@ def prepare(
     files |= {f"v2/{name}": text for name, text in generated.items()}
     record = Record(package, roots, told, shlex.join(refresh), made_by, {name: _hash(files[name]) for name in files})
     files[RECORD] = _print(record, source)
-    return Copy(place, dict(sorted(files.items())), record.refresh, made_by, notes, before)
+    return Copy(place, dict(sorted(files.items())), record.refresh, made_by, _notes(place, package, model), before)
 
 
 # --- what a copy consists of ------------------------------------------------------------------------------------------
@@ -179,6 +179,21 @@ def _texts(package: str) -> dict[str, str]:
     if "." not in package:
         texts["py.typed"] = ""  # otherwise the marker of the package around it counts (PEP 561)
     return texts
+
+
+def _notes(place: Path, package: str, model: Model) -> list[str]:
+    """What may be wrong with a copy although it was made."""
+    notes: list[str] = []
+    if place.parts[-package.count(".") - 1 :] != tuple(package.split(".")):
+        notes.append(f"{place} does not look like the place of {package}, under which alone it can be imported")
+    marked = [warning.partition(" is nullable")[0] for warning in model.warnings if " is nullable" in warning]
+    members = [member for member in marked if member.partition(".")[0] in model.names]
+    if members:
+        notes.append(
+            "nothing says whether omitted and null mean the same for these, which keep the two apart: "
+            + ", ".join(members)
+        )
+    return notes
 
 
 def _print(record: Record, source: load.Source) -> str:
@@ -293,7 +308,7 @@ def _beside(place: Path) -> Iterator[Path]:
 def _recover(place: Path) -> None:
     """Put the old copy back where a run was killed between taking it away and putting the new one in its place."""
     _, old = _beside(place)
-    if old.is_dir():
+    if old.is_dir() and not place.exists():
         old.rename(place)
 
 
