@@ -78,8 +78,11 @@ def _resolve(model: Model, roots: Sequence[str]) -> _Asked:
 
 
 def _unknown(root: str, known: Iterable[str]) -> str:
-    spelled = {name.lower(): name for name in sorted(known)}
-    nearest = [spelled[name] for name in difflib.get_close_matches(root.lower(), spelled, n=4, cutoff=0.5)]
+    spelled: dict[str, list[str]] = {}
+    for name in sorted(known):
+        spelled.setdefault(name.lower(), []).append(name)
+    found = difflib.get_close_matches(root.lower(), spelled, n=4, cutoff=0.5)
+    nearest = [name for lower in found for name in spelled[lower]]
     hint = f"the nearest are {', '.join(nearest)}" if nearest else "names are those of the generated package"
     return f"the schema has no type, update or method {root!r}; {hint}"
 

@@ -77,6 +77,8 @@ class Copy:
     notes: Sequence[str]
     """What whoever has it made should know."""
     before: Record | None
+    held: Mapping[str, str]
+    """What the place holds."""
 
     def write(self) -> list[str]:
         """Put it in its place and return the files of the one before that had been edited.
@@ -84,27 +86,20 @@ class Copy:
         Raises `VendorError`, with everything as it was, if the place holds anything that is not of a copy, or cannot be
         written to. The old copy stands until the new one is whole.
         """
-        held = _held(self.place)
-        foreign = sorted(held.keys() - {RECORD, *(self.before.files if self.before else ())})
-        if foreign or (held and self.before is None):
-            named = ", ".join((foreign or sorted(held))[:5])
-            raise VendorError(
-                f"{self.place} holds files that are of no copy ({named}); nothing was written: move them away, or copy "
-                "to another directory"
-            )
+        _refuse_foreign(self.place, self.held, self.before)
         try:
             _replace(self.place, self.files)
         except OSError as error:
             raise VendorError(
                 f"cannot write to {self.place}: {error.strerror or error}; what was there is as it was"
             ) from error
-        return _edited(held, self.before)
+        return _edited(self.held, self.before)
 
     def compare(self) -> Findings:
         """How the copy that is there differs from this one. Raises `VendorError` if there is none."""
         if not self.place.is_dir():
             raise VendorError(f"there is no copy in {self.place}; make it with: {self.refresh}")
-        held = _held(self.place)
+        held = self.held
         stale: list[str] = []
         diff: list[str] = []
         for name in sorted({*held, *self.files}):
@@ -113,8 +108,8 @@ class Copy:
                 diff += _diff(name, held.get(name), self.files.get(name))
         edited = _edited(held, self.before)
         if self.before is not None:  # what the record says was copied, and is not what would be copied now
-            then = {**self.before.files, RECORD: _hash(held[RECORD])}
-            stale = [name for name in stale if then.get(name) != _hash(self.files.get(name))]
+            then = {**self.before.files, RECORD: _hash(held.get(RECORD))}
+            stale = [name for name in stale if then.get(name, "") != _hash(self.files.get(name))]
         return Findings(diff, edited, stale)
 
 
@@ -127,11 +122,11 @@ def prepare(
     and the pinned schema. Raises `VendorError`, and what loading, pruning and printing raise.
     """
     place = Path(os.path.abspath(place))  # noqa: PTH100  # `resolve` would follow a link that stands for the copy
-    if place.is_symlink():
-        place = place.resolve()
     if not check:
         _recover(place)
-    before = _read(place / RECORD)
+    before, held = _read(place / RECORD), _held(place)
+    if not check:
+        _refuse_foreign(place, held, before)
     if package is None:
         if before is None:
             raise VendorError(f"there is no {RECORD} in {place}: say --package NAME, under which it is imported")
@@ -161,7 +156,9 @@ def prepare(
     files |= {f"v2/{name}": text for name, text in generated.items()}
     record = Record(package, roots, told, shlex.join(refresh), made_by, {name: _hash(files[name]) for name in files})
     files[RECORD] = _print(record, source)
-    return Copy(place, dict(sorted(files.items())), record.refresh, made_by, _notes(place, package, model), before)
+    return Copy(
+        place, dict(sorted(files.items())), record.refresh, made_by, _notes(place, package, model), before, held
+    )
 
 
 # --- what a copy consists of ------------------------------------------------------------------------------------------
@@ -301,12 +298,23 @@ def _edited(held: Mapping[str, str], before: Record | None) -> list[str]:
     return sorted(name for name in names if before.files.get(name, "") != _hash(held.get(name)))
 
 
+def _refuse_foreign(place: Path, held: Mapping[str, str], before: Record | None) -> None:
+    """Raise `VendorError` if a directory holds anything that is not of a copy."""
+    foreign = sorted(held.keys() - {RECORD, *before.files} if before else held)
+    if foreign:
+        raise VendorError(
+            f"{place} holds files that are of no copy ({', '.join(foreign[:5])}); nothing was written: move them away, "
+            "or copy to another directory"
+        )
+
+
 def _beside(place: Path) -> Iterator[Path]:
     return (place.with_name(f".{place.name}.{which}") for which in ("new", "old"))
 
 
 def _recover(place: Path) -> None:
     """Put the old copy back where a run was killed between taking it away and putting the new one in its place."""
+    place = place.resolve()
     _, old = _beside(place)
     if old.is_dir() and not place.exists():
         old.rename(place)
@@ -314,6 +322,7 @@ def _recover(place: Path) -> None:
 
 def _replace(place: Path, files: Mapping[str, str]) -> None:
     """Write all files beside the place, then change the directories over; whatever happens, one of them is there."""
+    place = place.resolve()
     new, old = _beside(place)
     place.parent.mkdir(parents=True, exist_ok=True)
     for left in (new, old):  # of a run that was killed
