@@ -17,7 +17,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from . import load, pin, render, vendor
+try:
+    from . import load, pin, render, vendor
+except ModuleNotFoundError as missing:  # plain acpwire does not bring what the generator stands on
+    print(f"acpwire-codegen needs {missing.name}: pip install acpwire[codegen]", file=sys.stderr)
+    sys.exit(2)
 from .decide import build
 from .dialect import UnknownIdiomError
 from .ledger import Ledger, ModelError
