@@ -9,6 +9,7 @@ Exit codes: 0 done, 1 the schema or the committed code is not as it should be, 2
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import importlib.util
 import keyword
@@ -18,10 +19,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 try:
-    from . import load, pin, render, vendor
+    from . import drift, load, pin, render, report, vendor
 except ModuleNotFoundError as missing:  # plain acpwire does not bring what the generator stands on
     print(f"acpwire-codegen needs {missing.name}: pip install acpwire[codegen]", file=sys.stderr)
     sys.exit(2)
+from .changes import Report
 from .decide import build
 from .dialect import UnknownIdiomError
 from .ledger import Ledger, ModelError
@@ -103,6 +105,21 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--schema", type=Path, help="a schema file, or `pinned` for the one that comes along")
     command.add_argument("--check", action="store_true", help="write nothing; exit 1 with a diff unless it is current")
     command.set_defaults(run=_vendor, trouble=2)
+
+    command = commands.add_parser(
+        "drift",
+        help="tell what changed between two schemas, and whom it breaks",
+        description="A schema is a file, npm:PACKAGE@VERSION, or `pinned`.",
+    )
+    command.add_argument("old", metavar="OLD", help="the schema that code was written for")
+    command.add_argument("new", metavar="NEW", help="the schema that it will meet")
+    command.add_argument("--format", choices=report.FORMATS, default="text", help="how it is printed (text)")
+    command.add_argument(
+        "--fail-on",
+        choices=("breaking", "behavioural", "additive", "prose"),
+        help="exit 1 where there are changes as bad as this, or of prose",
+    )
+    command.set_defaults(run=_drift, trouble=2)
     return parser
 
 
@@ -132,9 +149,29 @@ def _pin(arguments: argparse.Namespace) -> int:
             raise ModelError([*ledger.troubles, "nothing was written"])
         return built.names
 
-    pin.write(directory, data, origin, arguments.sha256, names)
+    def log(source: load.Source, named: Mapping[str, str]) -> str | None:
+        return _log(directory, source, tables, named)
+
+    pin.write(directory, data, origin, arguments.sha256, names, log)
     print(f"pinned {origin['package']} {origin['version']}; now run `acpwire-codegen generate`")
     return 0
+
+
+def _log(directory: Path, source: load.Source, tables: load.Tables, named: Mapping[str, str]) -> str | None:
+    """The change log with what the new pin changes; None where that is nothing, or cannot be told."""
+    if not tables.pinned:
+        return None
+    try:
+        before = load.read_pinned(directory)
+        found = drift.compare(before, source, tables.overrides, (tables.pinned.get("names", {}), named))
+    except (SchemaError, UnknownIdiomError) as error:
+        print(
+            f"acpwire-codegen: note: {load.CHANGES} gets no entry, as the old pin is broken: {error}", file=sys.stderr
+        )
+        return None
+    path = directory / load.CHANGES
+    written = path.read_text("utf-8") if path.exists() else report.NEW_LOG
+    return report.prepended(found, written) if found.changes else None
 
 
 def _generate(arguments: argparse.Namespace) -> int:
@@ -240,6 +277,30 @@ def _compare(copy: vendor.Copy) -> int:
 def _check_name(package: str) -> None:
     if not all(part.isidentifier() and not keyword.iskeyword(part) for part in package.split(".")):
         raise UsageError(f"{package!r} is no importable name; give one with --package")
+
+
+def _drift(arguments: argparse.Namespace) -> int:
+    tables = load.read_tables(load.schema_directory())
+    found = _compared(_operand(arguments.old), _operand(arguments.new), tables)
+    print(report.FORMATS[arguments.format](found), end="")
+    return int(arguments.fail_on is not None and found.fails_on(arguments.fail_on))
+
+
+def _compared(old: load.Source, new: load.Source, tables: load.Tables) -> Report:
+    """What changed, told by the names that code has, where both schemas have come so far."""
+    names: tuple[dict[str, str], dict[str, str]] = {}, {}
+    with contextlib.suppress(UnknownIdiomError, ModelError):
+        names = build(old, tables).names, build(new, tables).names
+    return drift.compare(old, new, tables.overrides, names)
+
+
+def _operand(text: str) -> load.Source:
+    if text == "pinned":
+        return load.read_pinned(load.schema_directory())
+    if text.startswith("npm:"):
+        version, data, origin = pin.fetch_npm(text)
+        return load.as_source(origin["file"], data, version)
+    return load.read_schema(Path(text))
 
 
 def _source(path: Path | None) -> load.Source:

@@ -21,6 +21,7 @@ STRUCTURE = "v2.draft.json"
 PROSE = "prose.toml"
 DOCS = "docs.toml"
 OVERRIDES = "overrides.toml"
+CHANGES = "CHANGES.md"
 
 MARKERS = (
     *("MUST NOT", "MUST", "SHOULD NOT", "SHOULD", "MAY", "UNSTABLE"),
@@ -79,7 +80,12 @@ def licence_file() -> Path:
 
 def read_schema(path: Path, version: str | None = None) -> Source:
     """Read a schema file as upstream publishes it, prose included or not."""
-    document, texts = split_prose(parse(path.name, read_bytes(path)))
+    return as_source(path.name, read_bytes(path), version)
+
+
+def as_source(name: str, data: bytes, version: str | None = None) -> Source:
+    """The bytes of a schema as upstream publishes it; without a version it goes by its hash."""
+    document, texts = split_prose(parse(name, data))
     digest = structure_hash(document)
     prose = {pointer: prose_of(text) for pointer, text in texts.items()}
     return Source(document, prose, version or f"sha256:{digest[:12]}", digest, pinned=False, texts=texts)

@@ -1,4 +1,4 @@
-"""Pins an upstream schema: takes it from npm or a file, keeps its structure, writes three files or none.
+"""Pins an upstream schema: takes it from npm or a file, keeps its structure, writes all its files or none.
 
 Owns: the command `pin`. Does not know: what is generated from the pinned schema.
 """
@@ -72,10 +72,12 @@ def write(
     origin: dict[str, str],
     expected_sha256: str | None,
     names: Callable[[Source], dict[str, str]],
+    log: Callable[[Source, dict[str, str]], str | None],
 ) -> None:
-    """Write the three files of a pin, each whole; nothing is written where anything is wrong.
+    """Write the files of a pin, each whole; nothing is written where anything is wrong.
 
-    `names` is called with the new schema and gives the class names that it leads to.
+    `names` is called with the new schema and gives the class names that it leads to; `log` with both, and gives the
+    change log as it is from then on, or None where it stays as it is.
     """
     digest = hashlib.sha256(data).hexdigest()
     if expected_sha256 is not None and digest != expected_sha256:
@@ -88,19 +90,17 @@ def write(
     pinned = "# The schema that everything is generated from; written by `acpwire-codegen pin`.\n"
     pinned += "".join(f"{key} = {json.dumps(value)}\n" for key, value in head.items())
     pinned += "\n# Place in the schema -> Python name; one that changes must be listed in overrides.toml.\n[names]\n"
-    pinned += "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in sorted(names(source).items()))
+    named = names(source)
+    pinned += "".join(f"{json.dumps(key)} = {json.dumps(value)}\n" for key, value in sorted(named.items()))
     prose = (
         "# What is kept of upstream's prose: pointer -> hash, marker words, page. Written by `acpwire-codegen pin`.\n"
     )
     prose += "".join(f"{json.dumps(pointer)} = {_prose(kept[pointer])}\n" for pointer in sorted(kept))
-    replace_files(
-        directory,
-        {
-            load.STRUCTURE: structure.decode(),
-            load.PROSE: prose,
-            load.PINNED: pinned,
-        },
-    )
+    files = {load.STRUCTURE: structure.decode(), load.PROSE: prose, load.PINNED: pinned}
+    changes = log(source, named)
+    if changes is not None:
+        files[load.CHANGES] = changes
+    replace_files(directory, files)
 
 
 def _prose(kept: load.Prose) -> str:

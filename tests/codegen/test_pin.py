@@ -336,7 +336,9 @@ def test_a_pin_that_fails_midway_leaves_the_old_files(  # the fixtures and the t
 def test_a_pin_that_was_stopped_midway_can_be_done_again(pinned: Path, tmp_path: Path) -> None:
     (pinned / f".{load.STRUCTURE}.new").write_bytes(b"half a fi")
     assert main(["pin", "--file", str(_file(tmp_path, NEW)), "--source", "made up 2"]) == 0
-    assert set(_content(pinned)) == {load.DOCS, load.OVERRIDES, load.PINNED, load.PROSE, load.STRUCTURE}
+    assert set(_content(pinned)) == {
+        *(load.CHANGES, load.DOCS, load.OVERRIDES, load.PINNED, load.PROSE, load.STRUCTURE)
+    }
     assert load.read_pinned(pinned).document["$defs"]["Apple"] == {"type": "integer"}
 
 
