@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import acpwire
+from acpwire import v2
 from acpwire_codegen import load, render, vendor
 from acpwire_codegen.__main__ import main
 from acpwire_codegen.decide import build
@@ -703,3 +704,303 @@ def test_without_the_extra_the_command_says_how_to_get_it() -> None:
     script = "import sys; sys.modules['jinja2'] = None; import acpwire_codegen.__main__"
     done = _run([sys.executable, "-c", script])
     assert (done.returncode, done.stderr) == (2, "acpwire-codegen needs jinja2: pip install acpwire[codegen]\n")
+
+
+# --- from the wheel, into packages that live without acpwire ----------------------------------------------------------
+
+THREE = "AgentMessageChunk,StateUpdate,ToolCallUpdate"
+
+
+class Homes(NamedTuple):
+    """Two fresh environments: one with acpwire and its extra, from the wheel, and one with msgspec and nothing else."""
+
+    command: Path
+    python: Path
+
+
+class Projects(NamedTuple):
+    """Projects with copies that the installed command made; none of them can see the repository."""
+
+    old: Path
+    """A package on three types of the schema of 1.6.1."""
+    new: Path
+    """The same after it has gone over to the pinned schema."""
+    other: Path
+    """`everything` is the whole wire, `host._acp` what SessionUpdate reaches, `host._id` one alias."""
+    codes: Sequence[int]
+    """What `--check` said of the package: when it was made, against the newer schema, and after it was copied anew."""
+    diff: str
+
+
+def _pip(*arguments: str) -> None:
+    done = _run([sys.executable, "-m", "pip", "--disable-pip-version-check", *arguments])
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Homes:
+    """Build the wheel, and make both environments."""
+    directory = tmp_path_factory.mktemp("homes")
+    _pip("wheel", "-q", "--no-deps", "-w", str(directory), str(ROOT))
+    (wheel,) = directory.glob("acpwire-*.whl")
+    pythons = [directory / name / "bin" / "python" for name in ("maker", "user")]
+    for python, needs in zip(pythons, (f"{wheel}[codegen]", "msgspec"), strict=True):
+        assert _run([sys.executable, "-m", "venv", "--without-pip", str(python.parents[1])]).returncode == 0
+        _pip("--python", str(python), "install", "-q", needs)
+    return Homes(pythons[0].with_name("acpwire-codegen"), pythons[1])
+
+
+@pytest.fixture(scope="session")
+def projects(homes: Homes, tmp_path_factory: pytest.TempPathFactory) -> Projects:
+    """Make the copies, as the authors of the packages would."""
+    directory = tmp_path_factory.mktemp("projects")
+
+    def command(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+        done = _run([str(homes.command), "vendor", *arguments], cwd=project)
+        assert done.returncode == 0 or "--check" in arguments, done.stderr
+        return done
+
+    old, new, other = (directory / name for name in ("old", "new", "other"))
+    shutil.copytree(DOWNSTREAM, old)
+    shutil.copy(SCHEMAS / "1.6.1-v2.unstable.json", old / "acp.json")
+    acp = "src/chatlog/_acp"
+    command(old, acp, "--package", "chatlog._acp", "--types", THREE, "--schema", "acp.json")
+    checks = [command(old, acp, "--check")]
+    shutil.copytree(old, new)
+    checks.append(command(new, acp, "--check", "--schema", "pinned"))
+    command(new, acp, "--schema", "pinned")
+    checks.append(command(new, acp, "--check"))
+
+    (other / "src" / "host").mkdir(parents=True)
+    (other / "src" / "host" / "__init__.py").touch()
+    (other / "pyproject.toml").touch()
+    command(other, "src/everything", "--package", "everything")
+    command(other, "src/host/_acp", "--package", "host._acp", "--types", "SessionUpdate")
+    command(other, "src/host/_id", "--package", "host._id", "--types", "SessionId")
+    return Projects(old, new, other, [check.returncode for check in checks], checks[1].stdout)
+
+
+def test_a_package_on_three_types_passes_its_check_and_survives_a_newer_schema(projects: Projects) -> None:
+    assert projects.codes == [0, 1, 0]
+    assert "+# of ACP schema 2.4.0." in projects.diff
+    record = tomllib.loads((projects.new / "src" / "chatlog" / "_acp" / "VENDORED.toml").read_text("utf-8"))
+    assert record["types"] == THREE.split(",")
+    assert record["refresh"] == f"acpwire-codegen vendor src/chatlog/_acp --package chatlog._acp --types {THREE}"
+    assert record["schema"] == {"file": "pinned", "sha256": load.read_pinned(ROOT / "schema").sha256}
+
+
+TOLD = """
+    from importlib.metadata import distributions
+    import chatlog
+    head = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":'
+    updates = (
+        b'{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"Hi"}}',
+        b'{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"_video","url":"x"}}',
+        b'{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"Look","content":[7]}',
+        b'{"sessionUpdate":"tool_call_update","toolCallId":"t"}',
+        b'{"sessionUpdate":"state_update","state":"running"}',
+        b'{"sessionUpdate":"usage_update","used":1,"size":2}',
+        b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hi"}}',
+        b'{"sessionUpdate":"state_update","state":"_asleep"}',
+        b'{"sessionUpdate":"state_update","state":"idle","stopReason":"end_turn"}',
+    )
+    print(chatlog.told([*(head + update + b"}}" for update in updates), b'{"jsonrpc":"2.0","id":1,"result":{}}']))
+    print(*sorted(found.name for found in distributions()))
+    print(*sorted({name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names) - {"__main__"}))
+"""
+SAID = (
+    "Hi[_video][Look][usage_update?][broken at $.params.update][state_update?][end_turn][Response]\n"
+    "{}msgspec\n"
+    "chatlog msgspec\n"
+)
+
+
+def test_the_package_runs_on_either_schema_where_nothing_is_installed_but_msgspec(
+    homes: Homes, projects: Projects
+) -> None:
+    """The old one from its sources; the new one built and installed."""
+    assert _python(projects.old / "src", TOLD, python=str(homes.python), options="-I") == SAID.format("")
+    _pip("--python", str(homes.python), "install", "-q", str(projects.new))
+    try:
+        assert _python(Path(os.devnull), TOLD, python=str(homes.python), options="-I") == SAID.format("chatlog ")
+    finally:
+        _pip("--python", str(homes.python), "uninstall", "-q", "-y", "chatlog")
+
+
+def test_pyright_finds_nothing_in_the_packages_with_copies(homes: Homes, projects: Projects) -> None:
+    """In one run, with the strict rules and with what is installed beside the packages: msgspec."""
+    base = projects.old.parent
+    roots = [f"{project.name}/src" for project in (projects.old, projects.new, projects.other)]
+    settings = {
+        "include": roots,
+        "typeCheckingMode": "strict",
+        "pythonVersion": "3.11",
+        "executionEnvironments": [{"root": root} for root in roots],
+    }
+    (base / "pyrightconfig.json").write_text(json.dumps(settings), "utf-8")
+    done = _run([sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", str(homes.python)], cwd=base)
+    found = json.loads(done.stdout)
+    assert found["generalDiagnostics"] == []
+    assert found["summary"]["filesAnalyzed"] > 60
+
+
+@pytest.mark.parametrize("which", ["old", "new", "other"])
+def test_mypy_finds_nothing_in_the_packages_with_copies(homes: Homes, projects: Projects, which: str) -> None:
+    project: Path = getattr(projects, which)
+    options = ("--strict", "--python-version", "3.11", "--python-executable", str(homes.python), "--cache-dir", "cache")
+    done = _run([sys.executable, "-m", "mypy", *options, "src"], cwd=project)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert re.fullmatch(r"Success: no issues found in \d\d source files\n", done.stdout)
+
+
+def _updates(path: Path) -> list[bytes]:
+    """Lines with updates, right ones and mutated ones, written to a file."""
+    lines = [
+        b'{"jsonrpc":"2.0","method":"session/update","params":%s}' % json.dumps(entry["in"]).encode()
+        for entry in map(json.loads, (ROOT / "tests" / "corpus" / "oracle.jsonl").read_bytes().splitlines())
+        if entry["def"] == "UpdateSessionNotification"
+    ]
+    path.write_bytes(b"\n".join(lines))
+    return lines
+
+
+@pytest.mark.parametrize("package", ["everything", "host._acp"])
+def test_copies_read_what_acpwire_reads_whole_or_pruned(
+    homes: Homes, projects: Projects, tmp_path: Path, package: str
+) -> None:
+    lines = _updates(tmp_path / "lines")
+    assert len(lines) > 500
+    script = f"""
+        from {package} import v2
+        with open(sys.argv[1], "rb") as lines:
+            for line in lines:
+                print(repr(v2.decode_from_agent(line.rstrip(b"\\n"))))
+        print("acpwire" in sys.modules)
+    """
+    printed = _python(projects.other / "src", script, str(tmp_path / "lines"), python=str(homes.python), options="-I")
+    wanted = [repr(v2.decode_from_agent(line)) for line in lines]
+    assert printed.splitlines() == [*wanted, "False"]
+    assert 100 < sum(line.startswith("Malformed") for line in wanted) < len(wanted) - 100
+
+
+def test_the_whole_copy_is_the_code_of_acpwire_under_another_name(projects: Projects) -> None:
+    """So it is as fast; only where things are imported from differs."""
+
+    def code(path: Path) -> str:
+        text = path.read_text("utf-8").replace("everything.", "acpwire.wire.")
+        tree = ast.parse(text)
+        imports = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+        others = [ast.unparse(node) for node in tree.body if not isinstance(node, ast.Import | ast.ImportFrom)]
+        return "\n".join([*sorted(imports), *others])
+
+    ours = {path.relative_to(WIRE): code(path) for path in WIRE.rglob("*.py")}
+    everything = projects.other / "src" / "everything"
+    assert {path.relative_to(everything): code(path) for path in everything.rglob("*.py")} == ours
+
+
+def test_pruned_to_session_update_a_copy_has_two_thirds_of_the_lines_at_most_and_loads_in_proportion(
+    homes: Homes, projects: Projects
+) -> None:
+    """In CPU time, the least of several fresh processes, apart from what msgspec and the standard library take."""
+    source = projects.other / "src"
+    lines: dict[str, int] = {}
+    seconds: dict[str, float] = {}
+    for package in ("everything", "host._acp"):
+        script = f"""
+            import binascii, copy, dataclasses, json, math, re, types, typing
+            import msgspec, msgspec.json, msgspec.structs
+            import time
+            before = time.process_time()
+            import {package}.v2
+            print(time.process_time() - before)
+        """
+        runs = [float(_python(source, script, python=str(homes.python), options="-I")) for _ in range(6)]
+        seconds[package] = min(runs)
+        files = (source / package.replace(".", "/") / "v2").glob("*.py")
+        lines[package] = sum(path.read_text("utf-8").count("\n") for path in files)
+    assert lines["host._acp"] <= 0.65 * lines["everything"]
+    assert seconds["host._acp"] <= 0.8 * seconds["everything"]
+
+
+TOGETHER = """
+    import math, time
+    import acpwire
+    from acpwire import v2 as ours
+    from everything import v2 as theirs
+    from everything.values import MAY_HOLD_FLOATS, UnknownVariant
+    import acpwire.wire.values
+
+    line = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":%s}}' % (
+        b'{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"Hi, there"}}'
+    )
+    odd = line.replace(b'"text","text"', b'"_odd","text"')
+    for text in (line, odd):
+        one, other = ours.decode_from_agent(text), theirs.decode_from_agent(text)
+        assert type(one) is not type(other)
+        assert repr(one) == repr(other)
+        assert ours.encode(one) == theirs.encode(other) == text
+    assert type(other.params.update.content) is UnknownVariant
+
+    floats = acpwire.wire.values.MAY_HOLD_FLOATS
+    assert {kind.__module__.partition(".")[0] for kind in floats} == {"acpwire"}
+    assert {kind.__module__.partition(".")[0] for kind in MAY_HOLD_FLOATS} == {"everything"}
+    for package, another in ((ours, theirs), (theirs, ours)):
+        cost = package.Cost(amount=math.nan, currency="EUR")
+        assert not issubclass(package.EncodeError, another.EncodeError)
+        try:
+            package.encode(cost)
+        except package.EncodeError:
+            pass
+        else:
+            raise AssertionError("NaN was encoded")
+
+    def seconds(read, text, times):
+        before = time.process_time()
+        for _ in range(times):
+            read(text)
+        return time.process_time() - before
+
+    for text, times in ((line, 4000), (odd, 1000)):
+        runs = [[seconds(p.decode_from_agent, text, times) for p in (theirs, ours)] for _ in range(15)]
+        print(min(run[0] for run in runs) / min(run[1] for run in runs))
+"""
+
+
+def test_a_copy_and_an_installed_acpwire_get_along_and_decode_as_fast(projects: Projects) -> None:
+    """Their classes, errors and tables are apart, and neither slows the other down."""
+    ratios = [float(text) for text in _python(projects.other / "src", TOGETHER).split()]
+    assert len(ratios) == 2
+    assert max(ratios) < 1.2
+
+
+def _hook() -> dict[str, str]:
+    """The members of the only hook."""
+    lines = (ROOT / ".pre-commit-hooks.yaml").read_text("utf-8").splitlines()
+    return dict(line[2:].split(": ", 1) for line in lines if line[:1] in "- ")
+
+
+def test_the_pre_commit_hook_checks_the_copy_that_its_argument_names(homes: Homes, projects: Projects) -> None:
+    """What pre-commit does with it: install the repository with what is named beside it, run the entry on changes."""
+    hook = _hook()
+    assert (hook["language"], hook["pass_filenames"]) == ("python", "false")
+    assert json.loads(hook["additional_dependencies"]) == [".[codegen]"]
+    program, *arguments = shlex.split(hook["entry"])
+    assert program == homes.command.name
+    for project, schema, code in ((projects.new, "pinned", 0), (projects.old, "pinned", 1)):
+        done = _run([str(homes.command), *arguments, "src/chatlog/_acp", "--schema", schema], cwd=project)
+        assert done.returncode == code, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("path", "runs"),
+    [
+        ("src/chatlog/_acp/v2/types.py", True),
+        ("src/chatlog/_acp/VENDORED.toml", True),
+        ("src/chatlog/_acp/LICENSE", True),
+        (".pre-commit-config.yaml", True),
+        ("README.md", False),
+        ("docs/pre-commit-config.yaml", False),
+    ],
+)
+def test_the_pre_commit_hook_runs_on_what_can_make_a_copy_stale(path: str, runs: bool) -> None:
+    assert bool(re.search(_hook()["files"], path)) is runs

@@ -8,6 +8,9 @@ else, and any line on which that fails, is read as an envelope whose members are
 table of methods. Only what fails there is decoded leniently.
 """
 
+# What is imported of typing_extensions is for type checkers, which have its stub; nobody need install it:
+# pyright: reportMissingModuleSource=false
+
 from __future__ import annotations
 
 import json

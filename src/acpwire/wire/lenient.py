@@ -9,6 +9,9 @@ A plan is built for a type on first need, from its annotations and the tables, a
 time: each member is decoded strictly, and only what fails is looked into.
 """
 
+# What is imported of typing_extensions is for type checkers, which have its stub; nobody need install it:
+# pyright: reportMissingModuleSource=false
+
 from __future__ import annotations
 
 import re
