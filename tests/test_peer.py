@@ -432,6 +432,23 @@ async def test_a_cancelled_request_gets_its_own_ending_or_minus_32800() -> None:
 
 
 @on_each_loop
+async def test_a_request_that_is_cancelled_before_its_handler_began_is_answered_too() -> None:
+    """RC-04: in one write, so that both are there before any task runs."""
+
+    async def waits(_: object) -> None:
+        await asyncio.Event().wait()
+
+    left, right = pair_of_transports()
+    async with ScriptedPeer(right) as script, agent_of(left, {v2.SESSION_LIST: waits}):
+        await script.send(
+            {"jsonrpc": "2.0", "id": 1, "method": "session/list"},
+            {"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": 1}},
+        )
+        await script.expect({"jsonrpc": "2.0", "id": 1, "error": {"code": -32800, "message": "Request cancelled"}})
+        await script.expect_nothing()
+
+
+@on_each_loop
 async def test_every_coroutine_may_be_cancelled_wherever_it_waits() -> None:
     """Whatever is cancelled at whichever of its waits, the connection goes on and nothing is left."""
 

@@ -390,8 +390,8 @@ class Peer:
             self._answered(event)
         elif isinstance(event, CancelRequested):
             task = self._working.get(event.id)
-            if task is not None:
-                task.cancel("the peer cancelled its request")
+            if task is not None:  # later, so that it has begun: a task that never did would not answer
+                self._loop.call_soon(task.cancel, "the peer cancelled its request")
         elif isinstance(event, Ignored):
             self._observe(event)
         else:

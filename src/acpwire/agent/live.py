@@ -16,6 +16,7 @@ from acpwire.errors import INVALID_PARAMS, ConnectionClosed, RequestError, Usage
 from acpwire.peer import Peer
 
 from .outgoing import Outgoing, new_id
+from .scope import Scope
 from .work import Work, Works
 
 __all__ = ["Cancellable", "Live"]
@@ -54,7 +55,7 @@ class Live:
         """Whether the client may cancel its foreground work; of a child, only while its parent says so (SA-06)."""
         self._registry = registry
         self._children: list[Live] = []
-        self._held: set[asyncio.Task[Any]] = set()
+        self._held: set[Scope] = set()
         self._admission = asyncio.Lock()
         registry[session_id] = self
 
@@ -69,21 +70,26 @@ class Live:
         lineage = [self, *self._above(), *self._children]
         return any(live.id == session_id for live in lineage)
 
-    async def admit(self, admit: Callable[[], Awaitable[None]], insert: Callable[[], T]) -> T:
+    def hold(self) -> Scope:
+        """Count a prompt as held, from the moment that it was received: what is cancelled from then on concerns it."""
+        scope = Scope()
+        self._held.add(scope)
+        return scope
+
+    async def admit(self, held: Scope, admit: Callable[[], Awaitable[None]], insert: Callable[[], T]) -> T:
         """Hold a prompt until it is admitted, in receive order, then insert it in the same step (PL-09, PL-27).
 
         Cancelled before the insertion, it was never there (PL-28).
         """
-        task = asyncio.current_task()
-        if task is not None:
-            self._held.add(task)
+        held.enter()
         try:
             async with self._admission:
                 await admit()
+                if held.is_cancelled:
+                    raise RequestError.cancelled()
                 return insert()
         finally:
-            if task is not None:
-                self._held.discard(task)
+            self._held.discard(held)
 
     def insert(self, content: Sequence[v2.ContentBlock], meta: Mapping[str, Any] | None) -> str:
         """Tell that a user message is part of the conversation now, and return its id (PL-15, PL-19, PL-22)."""
@@ -94,8 +100,8 @@ class Live:
 
     def cancel(self) -> list[Work]:
         """What `session/cancel` does: cancel foreground work and the prompts that are held (CA-04, CA-10, PL-28)."""
-        for task in list(self._held):
-            task.cancel("the session's work was cancelled")
+        for held in self._held:
+            held.cancel()
         return self.works.cancel()
 
     def cancel_entity(self, entity_id: str) -> None:

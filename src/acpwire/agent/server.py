@@ -34,6 +34,7 @@ from acpwire.wire.frames import Malformed, Method, Methods, Request
 from .base import TRANSPORTS, Agent, UserPrompt, extensions_of, overrides
 from .live import Live
 from .outgoing import new_id, sendable
+from .scope import Scope
 from .session import AgentSession, ConnectedClient
 from .work import Work
 
@@ -357,9 +358,13 @@ class _Server:
 
     # --- prompts --------------------------------------------------------------------------------------------------
 
-    async def _prompt(self, request: v2.PromptRequest) -> v2.PromptResponse:
-        """Held, then inserted: told and answered in one step, and its work begins (PL-09..PL-13)."""
+    def _prompt(self, request: v2.PromptRequest) -> Awaitable[v2.PromptResponse]:
+        """Held from here on, in the order received."""
         live = self._found(request.session_id)
+        return self._take_in(live, live.hold(), request)
+
+    async def _take_in(self, live: Live, held: Scope, request: v2.PromptRequest) -> v2.PromptResponse:
+        """Hold a prompt, then insert it: told and answered in one step, and its work begins (PL-09..PL-13)."""
         session, prompt, agent = self._face(live), UserPrompt(request), self._agent
 
         def insert() -> v2.PromptResponse:
@@ -375,7 +380,7 @@ class _Server:
             live.works.run(work, do())
             return v2.PromptResponse(message_id=prompt.message_id)
 
-        return await live.admit(lambda: agent.admit(session, prompt), insert)
+        return await live.admit(held, lambda: agent.admit(session, prompt), insert)
 
     def _cancel(self, notification: v2.CancelSessionNotification) -> None:
         """What was received before it ends; what comes later is not touched (PL-28, PL-29)."""

@@ -1,0 +1,1 @@
+"""Tests of the Agent's end, by scripted clients."""
