@@ -70,7 +70,7 @@ class Script(ScriptedPeer):
 
         def is_idle(message: Any) -> bool:
             params = message.get("params", {})
-            return params.get("sessionId") == session and params.get("update", {}).get("state") == "idle"
+            return bool(params.get("sessionId") == session and params.get("update", {}).get("state") == "idle")
 
         return (await self.until(is_idle))["params"]["update"]
 

@@ -85,8 +85,18 @@ class Everything(Agent):
     """Serves all there is."""
 
     info = v2.Implementation(name="everything", version="1")
-    accepts = ("image", "audio", "resource", "mcp.stdio", "mcp.http", "mcp.acp", "additional_directories")
-    accepts = (*accepts, "system_prompt", "system_prompt.override", "_acme/block")
+    accepts = (
+        "image",
+        "audio",
+        "resource",
+        "mcp.stdio",
+        "mcp.http",
+        "mcp.acp",
+        "additional_directories",
+        "system_prompt",
+        "system_prompt.override",
+        "_acme/block",
+    )
     auth_methods = (
         v2.AuthMethodAgent(method_id="web", name="Web"),
         v2.AuthMethodTerminal(method_id="tty", name="Terminal"),
@@ -197,7 +207,7 @@ async def test_what_is_overridden_and_accepted_is_what_the_client_is_told() -> N
         assert session["systemPrompt"] == {"mode": {"override": {}}}
         assert answer["capabilities"] == {"auth": {"status": {}}, "providers": {}, "_meta": {"acme": {"level": 2}}}
         assert [method["methodId"] for method in answer["authMethods"]] == ["web"]
-    capable = INITIALIZE | {"capabilities": {"auth": {"terminal": {}}}}
+    capable: dict[str, Any] = INITIALIZE | {"capabilities": {"auth": {"terminal": {}}}}
     async with serving(Everything(), initialize=None) as script:
         answer = await script.call("initialize", **capable)
         assert [method["methodId"] for method in answer["authMethods"]] == ["web", "tty"]
