@@ -14,6 +14,7 @@
     peer          the pump: a connection over a transport, on an event loop
     testing       two connected peers in one process, and one that follows a script
     capabilities  what a peer says it can do
+    scope         cancelling what runs inside a context, and nothing around it
     agent         the Agent's end: sessions, prompts, writers
     cli           the command `acpwire`
 

@@ -9,7 +9,6 @@
 
     acpwire.run_agent(Echo())
 
-    scope     cancelling what runs inside a context, and nothing around it
     outgoing  how updates leave, and what is watched on their way
     writers   messages, tool calls, terminals, compactions: the right updates in the right order
     asking    permissions and elicitations

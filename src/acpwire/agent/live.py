@@ -14,9 +14,9 @@ from typing import Any, Protocol, TypeVar
 from acpwire import v2
 from acpwire.errors import INVALID_PARAMS, ConnectionClosed, RequestError, UsageError
 from acpwire.peer import Peer
+from acpwire.scope import Scope
 
 from .outgoing import Outgoing, new_id
-from .scope import Scope
 from .work import Work, Works
 
 __all__ = ["Cancellable", "Live"]

@@ -28,13 +28,13 @@ from acpwire.errors import (
 )
 from acpwire.limits import Limits
 from acpwire.peer import Handler, Peer
+from acpwire.scope import Scope
 from acpwire.transports import Transport, stdio
 from acpwire.wire.frames import Malformed, Method, Methods, Request
 
 from .base import TRANSPORTS, Agent, UserPrompt, extensions_of, overrides
 from .live import Live
 from .outgoing import new_id, sendable
-from .scope import Scope
 from .session import AgentSession, ConnectedClient
 from .work import Work
 

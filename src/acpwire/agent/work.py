@@ -15,8 +15,7 @@ from typing import Any, Final, Self
 
 from acpwire import v2
 from acpwire.errors import INTERNAL_ERROR, RequestError
-
-from .scope import Scope
+from acpwire.scope import Scope
 
 __all__ = ["Blocked", "Work", "Works", "current_work"]
 

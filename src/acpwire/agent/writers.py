@@ -18,9 +18,9 @@ import msgspec
 
 from acpwire import v2
 from acpwire.errors import ConnectionClosed, UsageError
+from acpwire.scope import Scope
 
 from .outgoing import Chunks, Outgoing, new_id
-from .scope import Scope
 
 __all__ = [
     "Block",
