@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 try:
-    from . import drift, load, pin, render, report, vendor
+    from . import drift, impact, load, pin, render, report, vendor
 except ModuleNotFoundError as missing:  # plain acpwire does not bring what the generator stands on
     print(f"acpwire-codegen needs {missing.name}: pip install acpwire[codegen]", file=sys.stderr)
     sys.exit(2)
@@ -118,6 +118,9 @@ def _parser() -> argparse.ArgumentParser:
         "--fail-on",
         choices=("breaking", "behavioural", "additive", "prose"),
         help="exit 1 where there are changes as bad as this, or of prose",
+    )
+    command.add_argument(
+        "--impact", type=Path, metavar="PATH", help="print where Python code, in a file or a tree, uses what changed"
     )
     command.set_defaults(run=_drift, trouble=2)
     return parser
@@ -281,9 +284,26 @@ def _check_name(package: str) -> None:
 
 def _drift(arguments: argparse.Namespace) -> int:
     tables = load.read_tables(load.schema_directory())
-    found = _compared(_operand(arguments.old), _operand(arguments.new), tables)
-    print(report.FORMATS[arguments.format](found), end="")
+    old, new = _operand(arguments.old), _operand(arguments.new)
+    found = _compared(old, new, tables)
+    if arguments.impact is None:
+        print(report.FORMATS[arguments.format](found), end="")
+    elif arguments.format in ("html", "markdown"):
+        raise UsageError(f"--impact prints text or json, not {arguments.format}")
+    else:
+        uses = _uses(arguments.impact, impact.Uses(found, old, build(old, tables)))
+        print(report.uses_as_json(found, uses) if arguments.format == "json" else report.uses_as_text(uses), end="")
     return int(arguments.fail_on is not None and found.fails_on(arguments.fail_on))
+
+
+def _uses(path: Path, uses: impact.Uses) -> list[impact.Use]:
+    try:
+        return [*impact.search(path, uses)]
+    except OSError as error:
+        raise UsageError(f"cannot read {error.filename or path}: {error.strerror or error}") from error
+    except (SyntaxError, ValueError) as error:
+        where = f"{error.filename}:{error.lineno}" if isinstance(error, SyntaxError) else str(path)
+        raise UsageError(f"{where} is no Python: {error}") from error
 
 
 def _compared(old: load.Source, new: load.Source, tables: load.Tables) -> Report:

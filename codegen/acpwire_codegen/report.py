@@ -17,6 +17,7 @@ from typing import Any
 import jinja2
 
 from .changes import CLASSES, SEVERITIES, Change, Report, Subject, note_for
+from .impact import CERTAINTIES, Use
 
 WIDTH = 118
 TEMPLATES = Path(__file__).parent / "templates"
@@ -127,6 +128,36 @@ FORMATS: dict[str, Callable[[Report], str]] = {
     "markdown": as_markdown,
     "html": as_html,
 }
+
+
+def uses_as_text(uses: Sequence[Use]) -> str:
+    """Where code uses what changed, a line each, as tools print them; the surest finds of a line first."""
+    out: list[str] = []
+    for use in uses:
+        change = use.change
+        words = f" ({_change(change.old, change.new)})" if change.cls != "M" else ""
+        out.append(
+            f"{use.file}:{use.line}: {use.certainty}: {use.what}: {change.cls} {change.name}{words}; {change.advice}"
+        )
+    counts = Counter(use.certainty for use in uses)
+    out.append(", ".join(f"{counts[one]} {one}" for one in CERTAINTIES if counts[one]) or "No use of what changed.")
+    return "\n".join(out) + "\n"
+
+
+def uses_as_json(report: Report, uses: Sequence[Use]) -> str:
+    """The report as JSON, with `impact`: the uses in code, each with the number of its change in `changes`."""
+    numbers = {change: number for number, change in enumerate(report.changes)}
+    found = [
+        {
+            "file": use.file,
+            "line": use.line,
+            "what": use.what,
+            "certainty": use.certainty,
+            "change": numbers[use.change],
+        }
+        for use in uses
+    ]
+    return json.dumps({**json.loads(as_json(report)), "impact": found}, indent=1, ensure_ascii=False) + "\n"
 
 
 def prepended(report: Report, document: str) -> str:
