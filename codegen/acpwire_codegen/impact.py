@@ -50,6 +50,8 @@ class Uses:
     def __init__(self, report: Report, old: Source, model: Model) -> None:
         self.classes: dict[str, list[Change]] = {}
         """Class or alias -> changes that take it away, or give it another name."""
+        self.touched: dict[str, list[Change]] = {}
+        """Class or alias -> changes of what it takes as a whole."""
         self.members: dict[tuple[str, str], list[Change]] = {}
         """(class, attribute) -> changes of the member."""
         self.needed: dict[str, list[tuple[str, Change]]] = {}
@@ -112,6 +114,11 @@ class Uses:
             attributes = self._attributes_with(subject.place) if not subject.member else {snake(subject.member)}
             for attribute in attributes or {""}:
                 self.values.setdefault(subject.value, []).append((attribute, change))
+        elif (
+            subject.place and not subject.member and subject.value is None and change.cls in ("T", "N", "B", "OP", "VT")
+        ):
+            name = self._model.names.get(subject.place, "")
+            (self.classes if change.cls == "VT" else self.touched).setdefault(name, []).append(change)
         elif subject.member and change.cls not in ("F+o", "F+r", "V+", "E+"):
             for name in self._owners.get((subject.place, subject.member), ()):
                 self.members.setdefault((name, snake(subject.member)), []).append(change)
@@ -218,6 +225,7 @@ class _File:
     def _mention(self, node: ast.AST, name: str, what: str) -> None:
         changes = self._uses.classes.get(name, []) + self._uses.constants.get(name, [])
         self._use(node, what, "certain", changes)
+        self._use(node, what, "likely", self._uses.touched.get(name, ()))
 
     # -- names --
 
@@ -286,11 +294,9 @@ class _File:
         elif isinstance(node, ast.MatchStar) and node.name:
             scope.bind(node.name, None)
         else:
-            targets = {
-                ast.For: "target",
-                ast.AsyncFor: "target",
+            targets: dict[type, str] = {
+                **dict.fromkeys((ast.For, ast.AsyncFor, ast.AugAssign, ast.comprehension), "target"),
                 ast.withitem: "optional_vars",
-                ast.AugAssign: "target",
             }
             target = getattr(node, targets.get(type(node), "targets"), None)
             held = cast("list[ast.AST]", target) if isinstance(target, list) else [target] if target else []
@@ -390,7 +396,7 @@ class _File:
         if owner:
             self._member(node, owner, node.attr, f"attribute `{node.attr}` of `{owner}`")
             return
-        having = {name for name, attr in self._uses.attributes if attr == node.attr}
+        having = {name for name, attr in self._uses.attributes if attr == node.attr and name[0] != "_"}
         if having and all(self._removed(name, node.attr) for name in having):
             changes = dict.fromkeys(change for name in sorted(having) for change in self._removed(name, node.attr))
             self._use(node, f"attribute `{node.attr}`", "likely", changes)
