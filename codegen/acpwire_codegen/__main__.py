@@ -257,7 +257,7 @@ def _vendor(arguments: argparse.Namespace) -> int:
     for note in (*copy.notes, *(f"{name} had been edited; it is as copied again" for name in edited)):
         print(f"acpwire-codegen: note: {note}", file=sys.stderr)
     lines = sum(text.count("\n") for name, text in copy.files.items() if name.startswith("v2/"))
-    print(f"{copy.made_by}: {len(copy.files)} files, {lines:,} generated lines in {copy.place}")
+    print(f"{copy.record.made_by}: {len(copy.files)} files, {lines:,} generated lines in {copy.place}")
     return 0
 
 
@@ -266,14 +266,14 @@ def _compare(copy: vendor.Copy) -> int:
     for line in found.diff:
         print(line)
     if not found.diff:
-        print(f"{copy.place} is what {copy.made_by} gives")
+        print(f"{copy.place} is what {copy.record.made_by} gives")
         return 0
     for what, names in (("edited", found.edited), ("stale", found.stale)):
         if names:
             print(f"acpwire-codegen: {what}: {', '.join(names)}", file=sys.stderr)
-    if copy.before is not None and copy.before.made_by != copy.made_by:
-        print(f"acpwire-codegen: made by {copy.before.made_by}; now {copy.made_by}", file=sys.stderr)
-    print(f"acpwire-codegen: to copy it anew, run: {copy.refresh}", file=sys.stderr)
+    if copy.before is not None and copy.before.made_by != copy.record.made_by:
+        print(f"acpwire-codegen: made by {copy.before.made_by}; now {copy.record.made_by}", file=sys.stderr)
+    print(f"acpwire-codegen: to copy it anew, run: {copy.record.refresh}", file=sys.stderr)
     return 1
 
 

@@ -23,10 +23,10 @@ def prune(model: Model, roots: Sequence[str]) -> Model:
     """The part of a model that the roots reach. Raises `UnknownRootError`, which names the nearest there are.
 
     A root is the name of a type, of a method (`session/prompt`, or `SESSION_PROMPT`), or of an update: its class or its
-    tag. A method brings its params and its result, a type what its members hold. An update brings the notification
-    that carries it, so that lines are read; if the union of updates is not reached as a whole, it keeps the variants
-    that were named, and any other is an `UnknownVariant` to it, as unknown ones are. A method whose params and result
-    are there comes along, and so do the codes of errors, which belong to no type.
+    tag. A method brings its params and its result, a type what its members hold. An update, or the union of them all,
+    brings the notification that carries it, so that lines are read. A union of which nothing but some updates was asked
+    for keeps those; any other is an `UnknownVariant` to it, as unknown ones are. A method whose params and result are
+    there comes along, and so do the codes of errors, which belong to no type.
     """
     asked = _resolve(model, roots)
     whole = _reached(model, asked.types | _types_of(model, asked.methods))
@@ -35,8 +35,7 @@ def prune(model: Model, roots: Sequence[str]) -> Model:
         if values and union.name not in whole:
             model = _narrowed(model, union, values)
         if values or union.name in asked.types:
-            asked.methods |= set(_carriers(model, union.name))
-            asked.types |= {union.name} if values else set()
+            asked.methods.update(_carriers(model, union.name))  # their params hold the union
     kept = _reached(model, asked.types | _types_of(model, asked.methods))
     return _cut(model, kept)
 

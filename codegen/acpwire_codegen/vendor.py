@@ -48,11 +48,20 @@ class Record:
     """The roots that it was pruned to; none if it is whole."""
     schema: str
     """`pinned`, or a path from where the refresh command is run."""
-    refresh: str
+    place: str
+    """Where it is, from where the refresh command is run: from the top of the project."""
     made_by: str
     """The versions that it was made with, as a reader would compare them."""
     files: Mapping[str, str]
     """File -> hash of its text."""
+
+    @property
+    def refresh(self) -> str:
+        """The command that makes the copy again."""
+        command = ["acpwire-codegen", "vendor", self.place, "--package", self.package]
+        command += ["--types", ",".join(self.types)] if self.types else []
+        command += ["--schema", self.schema] if self.schema != PINNED else []
+        return shlex.join(command)
 
 
 @dataclass(frozen=True)
@@ -72,13 +81,10 @@ class Copy:
 
     place: Path
     files: Mapping[str, str]
-    refresh: str
-    made_by: str
+    record: Record
     notes: Sequence[str]
     """What whoever has it made should know."""
     before: Record | None
-    held: Mapping[str, str]
-    """What the place holds."""
 
     def write(self) -> list[str]:
         """Put it in its place and return the files of the one before that had been edited.
@@ -86,20 +92,21 @@ class Copy:
         Raises `VendorError`, with everything as it was, if the place holds anything that is not of a copy, or cannot be
         written to. The old copy stands until the new one is whole.
         """
-        _refuse_foreign(self.place, self.held, self.before)
+        held = _held(self.place)
+        _refuse_foreign(self.place, held, self.before)
         try:
             _replace(self.place, self.files)
         except OSError as error:
             raise VendorError(
                 f"cannot write to {self.place}: {error.strerror or error}; what was there is as it was"
             ) from error
-        return _edited(self.held, self.before)
+        return _edited(held, self.before)
 
     def compare(self) -> Findings:
         """How the copy that is there differs from this one. Raises `VendorError` if there is none."""
         if not self.place.is_dir():
-            raise VendorError(f"there is no copy in {self.place}; make it with: {self.refresh}")
-        held = self.held
+            raise VendorError(f"there is no copy in {self.place}; make it with: {self.record.refresh}")
+        held = _held(self.place)
         stale: list[str] = []
         diff: list[str] = []
         for name in sorted({*held, *self.files}):
@@ -124,9 +131,9 @@ def prepare(
     place = Path(os.path.abspath(place))  # noqa: PTH100  # `resolve` would follow a link that stands for the copy
     if not check:
         _recover(place)
-    before, held = _read(place / RECORD), _held(place)
+    before = _read(place / RECORD)
     if not check:
-        _refuse_foreign(place, held, before)
+        _refuse_foreign(place, _held(place), before)
     if package is None:
         if before is None:
             raise VendorError(f"there is no {RECORD} in {place}: say --package NAME, under which it is imported")
@@ -134,34 +141,34 @@ def prepare(
     elif not check:
         types, schema = types or (), schema or Path(PINNED)
     base = _base(place, package, before)
-    roots = tuple(sorted(set(types))) if types is not None else before.types if before else ()
-    if schema is not None:
-        told = PINNED if str(schema) == PINNED else PurePosixPath(os.path.relpath(schema, base)).as_posix()
-    else:
+    if types is None:
+        types = before.types if before else ()
+    if schema is None:
         told = before.schema if before else PINNED
         schema = Path(PINNED) if told == PINNED else base / told
-    where = PurePosixPath(os.path.relpath(place, base)).as_posix()
-    refresh = ["acpwire-codegen", "vendor", where, "--package", package]
-    refresh += ["--types", ",".join(roots)] if roots else []
-    refresh += ["--schema", told] if told != PINNED else []
-
-    directory = load.schema_directory()
-    source = load.read_pinned(directory) if told == PINNED else load.read_schema(schema)
-    model = build(source, load.read_tables(directory))
+    else:
+        told = PINNED if str(schema) == PINNED else _from(base, schema)
+    source = load.read_pinned(load.schema_directory()) if told == PINNED else load.read_schema(schema)
+    roots = tuple(sorted(set(types)))
+    files, model = _copied(package, roots, source)
+    hashes = {name: _hash(text) for name, text in files.items()}
     made_by = f"acpwire {version('acpwire')}, schema {source.version}"
+    record = Record(package, roots, told, _from(base, place), made_by, hashes)
+    files[RECORD] = _print(record, source)
+    return Copy(place, files, record, _notes(place, package, model), before)
+
+
+# --- what a copy consists of ------------------------------------------------------------------------------------------
+
+
+def _copied(package: str, roots: Sequence[str], source: load.Source) -> tuple[dict[str, str], Model]:
+    """File -> text of a copy but for its record, and what its generated package is printed from."""
+    model = build(source, load.read_tables(load.schema_directory()))
     if roots:
         model = prune(model, roots)
     files = _texts(package)
     generated = render(model, f"{package}.v2", around={name: text for name, text in files.items() if "." in name})
-    files |= {f"v2/{name}": text for name, text in generated.items()}
-    record = Record(package, roots, told, shlex.join(refresh), made_by, {name: _hash(files[name]) for name in files})
-    files[RECORD] = _print(record, source)
-    return Copy(
-        place, dict(sorted(files.items())), record.refresh, made_by, _notes(place, package, model), before, held
-    )
-
-
-# --- what a copy consists of ------------------------------------------------------------------------------------------
+    return files | {f"v2/{name}": text for name, text in generated.items()}, model
 
 
 def _texts(package: str) -> dict[str, str]:
@@ -229,11 +236,11 @@ def _read(path: Path) -> Record | None:
             str(found["package"]),
             tuple(map(str, found["types"])),
             str(found["schema"]["file"]),
-            str(found["refresh"]),
+            shlex.split(found["refresh"])[2],
             f"acpwire {found['versions']['acpwire']}, schema {found['versions']['schema']}",
             {str(name): str(digest) for name, digest in found["files"].items()},
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise VendorError(
             f"{path} is not as it was written ({type(error).__name__}: {error}): restore it, or move the whole "
             "directory away and copy anew"
@@ -242,14 +249,18 @@ def _read(path: Path) -> Record | None:
 
 def _base(place: Path, package: str, before: Record | None) -> Path:
     """The directory from which paths in the record go: the project's, whatever the command is run from."""
-    told = shlex.split(before.refresh)[2:3] if before else []
-    for parts in (PurePosixPath(path).parts for path in told):
-        if ".." not in parts and place.parts[-len(parts) :] == parts:
-            return place.parents[len(parts) - 1]
+    parts = PurePosixPath(before.place).parts if before else ()
+    if parts and place.parts[-len(parts) :] == parts:
+        return place.parents[len(parts) - 1]
     for parent in place.parents:
         if (parent / "pyproject.toml").exists() or (parent / ".git").exists():
             return parent
     return place.parents[min(package.count("."), len(place.parents) - 1)]
+
+
+def _from(base: Path, path: Path) -> str:
+    """A path as it is written in a record."""
+    return Path(os.path.relpath(path, base)).as_posix()
 
 
 # --- the files of the copy that is there ------------------------------------------------------------------------------
@@ -270,7 +281,7 @@ def _held(place: Path) -> dict[str, str]:
             if not any(path.iterdir()):
                 held[f"{name}/"] = ""
         else:
-            held[name] = _text(path)
+            held[name] = _text(path) if path.is_file() else ""
     return held
 
 
@@ -281,7 +292,7 @@ def _text(path: Path) -> str:
 
 def _diff(name: str, old: str | None, new: str | None) -> list[str]:
     """How a file differs, as lines; what has no text is named."""
-    before, after = ((text or "").splitlines() for text in (old, new))
+    before, after = ((text or "").encode("utf-8", "replace").decode().splitlines() for text in (old, new))
     lines = list(difflib.unified_diff(before, after, f"copied/{name}", f"current/{name}", lineterm=""))
     return lines or [f"{'only copied' if new is None else 'only current' if old is None else 'line ends'}: {name}"]
 
@@ -309,7 +320,7 @@ def _refuse_foreign(place: Path, held: Mapping[str, str], before: Record | None)
 
 
 def _beside(place: Path) -> Iterator[Path]:
-    return (place.with_name(f".{place.name}.{which}") for which in ("new", "old"))
+    return (place.with_name(f".{place.name}.acpwire-{which}") for which in ("new", "old"))
 
 
 def _recover(place: Path) -> None:
@@ -317,7 +328,10 @@ def _recover(place: Path) -> None:
     place = place.resolve()
     _, old = _beside(place)
     if old.is_dir() and not place.exists():
-        old.rename(place)
+        try:
+            old.rename(place)
+        except OSError as error:
+            raise VendorError(f"cannot move {old} back to {place}: {error.strerror or error}; do it by hand") from error
 
 
 def _replace(place: Path, files: Mapping[str, str]) -> None:

@@ -449,6 +449,14 @@ def _add(path: Path) -> None:
     path.write_text("x = 1\n", "utf-8")
 
 
+def _spoil(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"\xff\xfe")
+
+
+def _cut_the_last_end(path: Path) -> None:
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+
+
 @pytest.mark.parametrize(
     ("name", "change", "diff"),
     [
@@ -458,6 +466,8 @@ def _add(path: Path) -> None:
         ("LICENSE", Path.unlink, "+                                 Apache License"),
         ("extra.py", _add, "-x = 1"),
         ("empty.py", Path.touch, "only copied: empty.py"),
+        ("v2/roles.py", _spoil, "-??"),
+        ("lines.py", _cut_the_last_end, "line ends: lines.py"),
     ],
     ids=lambda value: value if isinstance(value, str) and "." in value else "",
 )
@@ -539,10 +549,23 @@ def test_foreign_files_are_refused_and_nothing_is_lost(
         assert _content(project.directory) == before
 
 
-def test_a_link_to_somewhere_is_foreign_too(copied: Project, tmp_path: Path) -> None:
+def test_a_link_to_somewhere_is_foreign_too(
+    copied: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (copied.dest / "elsewhere").symlink_to(tmp_path)
     assert copied.vendor() == 2
+    assert "(elsewhere)" in capsys.readouterr().err
     assert (copied.dest / "elsewhere").is_symlink()
+
+
+def test_what_comes_while_a_copy_is_made_is_not_lost(copied: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def meanwhile(model: Model, package: str, around: Mapping[str, str]) -> dict[str, str]:
+        (copied.dest / "mine.py").write_text("mine", "utf-8")
+        return render.render(model, package, around)
+
+    monkeypatch.setattr(vendor, "render", meanwhile)
+    assert copied.vendor() == 2
+    assert (copied.dest / "mine.py").read_text("utf-8") == "mine"
 
 
 def test_a_copy_behind_a_link_is_replaced_and_the_link_stays(copied: Project, tmp_path: Path) -> None:
@@ -622,9 +645,9 @@ def test_whatever_stops_it_the_old_copy_stands(
 
 def test_what_was_killed_between_the_old_copy_and_the_new_is_mended_by_the_next_run(copied: Project) -> None:
     before = _content(copied.dest)
-    copied.dest.rename(copied.dest.with_name("._acp.old"))
-    copied.dest.with_name("._acp.new").mkdir()
-    (copied.dest.with_name("._acp.new") / "half.py").touch()
+    copied.dest.rename(copied.dest.with_name("._acp.acpwire-old"))
+    copied.dest.with_name("._acp.acpwire-new").mkdir()
+    (copied.dest.with_name("._acp.acpwire-new") / "half.py").touch()
     assert copied.vendor() == 0
     assert _content(copied.dest) == before
     assert [path.name for path in copied.dest.parent.iterdir()] == ["_acp"]
