@@ -21,17 +21,17 @@ from acpwire.peer import Peer
 async def client(warm_up: int, updates: int) -> float:
     """Seconds that so many updates took to come."""
     times: list[float] = []
-    count = 0
+    left = warm_up
     done = asyncio.Event()
 
     def seen(_: v2.UpdateSessionNotification) -> None:
-        nonlocal count
-        count += 1
-        if count == warm_up:
+        nonlocal left
+        left -= 1
+        if not left:
             times.append(time.perf_counter())
-        elif count == warm_up + updates:
-            times.append(time.perf_counter())
-            done.set()
+            left = updates
+            if len(times) == 2:
+                done.set()
 
     connection = Connection("client", v2.decode_from_agent, v2.METHODS)
     async with Peer(transports.stdio(), connection, {v2.SESSION_UPDATE: seen}) as peer:
