@@ -12,10 +12,11 @@
     transports    bytes from and to the other end: stdio, a process, memory
     streams       what was delivered, waiting for its reader
     peer          the pump: a connection over a transport, on an event loop
-    testing       two connected peers in one process, and one that follows a script
     capabilities  what a peer says it can do
     scope         cancelling what runs inside a context, and nothing around it
     agent         the Agent's end: sessions, prompts, writers
+    client        the Client's end: starting agents, sessions, prompts
+    testing       an agent and a client in one process, and either of them by a script
     cli           the command `acpwire`
 
 A module imports only from those above it. The names below load on first use; importing `acpwire` or `acpwire.v2` loads
@@ -30,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .agent import Agent, AgentSession, Elicited, Permission, UserPrompt, extension, run_agent, serve
     from .capture import Record, Recorder, read_capture
+    from .client import AgentConnection, Client, ClientSession, Prompt, Turn, connect, spawn_agent
     from .errors import (
         AuthRequired,
         ConnectionClosed,
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "agent": ("Agent", "AgentSession", "Elicited", "Permission", "UserPrompt", "extension", "run_agent", "serve"),
     "capture": ("Record", "Recorder", "read_capture"),
+    "client": ("AgentConnection", "Client", "ClientSession", "Prompt", "Turn", "connect", "spawn_agent"),
     "errors": (
         "AuthRequired",
         "ConnectionClosed",
@@ -71,8 +74,11 @@ _HOME = {name: f"acpwire.{module}" for module, names in _NAMES.items() for name 
 
 __all__ = [
     "Agent",
+    "AgentConnection",
     "AgentSession",
     "AuthRequired",
+    "Client",
+    "ClientSession",
     "ConnectionClosed",
     "DecodeError",
     "Elicited",
@@ -81,6 +87,7 @@ __all__ = [
     "Limits",
     "LineBuffer",
     "Permission",
+    "Prompt",
     "Record",
     "Recorder",
     "RequestError",
@@ -88,9 +95,11 @@ __all__ = [
     "StreamOverflow",
     "Transcript",
     "Transport",
+    "Turn",
     "UsageError",
     "UserPrompt",
     "VersionMismatch",
+    "connect",
     "encode",
     "extension",
     "pair",
@@ -98,6 +107,7 @@ __all__ = [
     "route",
     "run_agent",
     "serve",
+    "spawn_agent",
     "spawn_process",
     "stdio",
 ]

@@ -62,6 +62,7 @@ class Stream(Generic[T]):
         "_items",
         "_limit",
         "_waiter",
+        "put_so_far",
     )
 
     def __init__(self, gate: Gate, limits: Limits) -> None:
@@ -69,6 +70,8 @@ class Stream(Generic[T]):
         self._limit = limits.stream
         self._items: deque[tuple[T, int]] = deque()
         self._bytes = 0
+        self.put_so_far = 0
+        """How many items were ever put."""
         self._begun = False
         self._held = False
         self._is_done = False
@@ -103,6 +106,7 @@ class Stream(Generic[T]):
             return
         self._items.append((item, size))
         self._bytes += size
+        self.put_so_far += 1
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
         if len(self._items) > HIGH and self._begun and not self._held:
@@ -117,6 +121,13 @@ class Stream(Generic[T]):
         self._let_go()
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    def end_at(self, put_so_far: int) -> None:
+        """End it where it was when so many items had been put; what is beyond, and was not read, is dropped."""
+        for _ in range(min(self.put_so_far - put_so_far, len(self._items))):
+            _, size = self._items.pop()
+            self._bytes -= size
+        self.end()
 
     # --- the reader's side ----------------------------------------------------------------------------------------
 

@@ -1,18 +1,27 @@
-"""For tests: two connected peers in one process, and a peer that says what a script says.
+"""For tests: an agent and a client in one process, and either of them by a script.
 
-Owns: `pair`, `ScriptedPeer`. Does not know: any test runner; what was expected and did not come is an `AssertionError`.
+    async with acpwire.testing.connect(MyAgent(), MyClient()) as agent:     # of agents and of clients
+        session = await agent.new_session(cwd=".")
+    ScriptedAgent(["Hello"], [RequestError(1, "no")])                       # what it does in its first prompt, its second
+    async with pair(...) as (agent_peer, client_peer): ...                  # of what stands below both
+    async with ScriptedPeer(transport) as script: ...                       # line by line
+
+Owns: these four. Does not know: any test runner; what was expected and did not come is an `AssertionError`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
+from acpwire import client as client_end
 from acpwire import transports, v2
+from acpwire.agent import Agent, AgentSession, UserPrompt, serve
+from acpwire.client import AgentConnection, Client
 from acpwire.connection import Connection, Role
 from acpwire.errors import ConnectionClosed
 from acpwire.limits import Limits
@@ -21,10 +30,56 @@ from acpwire.transports import Transport
 from acpwire.wire.frames import Method
 from acpwire.wire.lines import LineBuffer
 
-__all__ = ["Line", "ScriptedPeer", "pair"]
+__all__ = ["Line", "ScriptedAgent", "ScriptedPeer", "Step", "connect", "pair"]
 
 Line: TypeAlias = "bytes | str | Mapping[str, Any]"
 """A line of a script: as it is on the wire, its line feed left out, or the object that it holds."""
+
+Step: TypeAlias = "v2.SessionUpdate | str | Exception | Callable[[AgentSession], Awaitable[object]]"
+"""What a scripted agent does next: send an update, say a text, fail, or call something with the session."""
+
+
+@asynccontextmanager
+async def connect(agent: Agent, client: Client | None = None, **options: Any) -> AsyncGenerator[AgentConnection, None]:
+    """A client's connection to an agent in the same process, initialized; both are ended on exit.
+
+    `options` are those of `acpwire.connect`. Raises as that does, and what is wrong with the agent.
+    """
+    left, right = transports.pair()
+    serving = asyncio.ensure_future(serve(agent, left, limits=options.get("limits")))
+    try:
+        async with client_end.connect(right, client, **options) as connection:
+            yield connection
+    finally:
+        await left.close()
+        await serving
+
+
+class ScriptedAgent(Agent):
+    """An agent that does what a script says, a list of steps for each prompt; what comes after them ends at once.
+
+    ScriptedAgent(["Hello"], [v2.PlanUpdate(...), RequestError(1, "no")])
+    """
+
+    info = v2.Implementation(name="scripted", version="1")
+
+    def __init__(self, *turns: Iterable[Step]) -> None:
+        self.prompts: list[UserPrompt] = []
+        """What it was told."""
+        self._turns = [list(turn) for turn in turns]
+
+    async def prompt(self, session: AgentSession, prompt: UserPrompt) -> None:
+        """Do the steps for this prompt."""
+        self.prompts.append(prompt)
+        for step in self._turns.pop(0) if self._turns else ():
+            if isinstance(step, str):
+                await session.agent_message().write(step)
+            elif isinstance(step, Exception):
+                raise step
+            elif callable(step):
+                await step(session)
+            else:
+                await session.send(step)
 
 
 @asynccontextmanager

@@ -1,0 +1,616 @@
+"""A connection to an agent: the handshake, its sessions, and every request that a client can send.
+
+Owns: `connect`, `spawn_agent`, `AgentConnection`; which session an update belongs to, those that come before their
+session included; answering the agent. Does not know: what happens inside a session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from inspect import isawaitable
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+
+from acpwire import v2
+from acpwire.capabilities import supports
+from acpwire.capture import Recorder
+from acpwire.connection import Connection, Counters, Ignored, Tap
+from acpwire.errors import INVALID_PARAMS, ConnectionClosed, DecodeError, RequestError, UsageError, VersionMismatch
+from acpwire.limits import Limits
+from acpwire.peer import Handler, Peer
+from acpwire.transports import ProcessTransport, Transport, spawn_process
+from acpwire.wire.frames import Malformed, Method, Methods
+
+from .handlers import Chosen, Client, Filled, overrides, rejection
+from .session import ClientSession, not_found_is_fine
+
+__all__ = ["AgentConnection", "connect", "spawn_agent"]
+
+P = TypeVar("P")
+R = TypeVar("R")
+VERSION: Final = 2
+_CANCELLED: Final = v2.RequestPermissionResponse(outcome=v2.CancelledPermissionOutcome())
+_INITIALIZE: Final[Method[v2.InitializeRequest, Any]] = Method(
+    "initialize", "agent", "request", v2.InitializeRequest, Any, v2.INITIALIZE.decoding
+)
+"""`initialize`, its result not looked into: an agent of another version answers something else (IN-04)."""
+_log = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def connect(
+    transport: Transport,
+    client: Client | None = None,
+    *,
+    record: str | os.PathLike[str] | Recorder | None = None,
+    transcript: bool = True,
+    limits: Limits | None = None,
+    extensions: Mapping[Method[Any, Any], Handler] | None = None,
+) -> AsyncGenerator[AgentConnection, None]:
+    """Talk to the agent at the other end of a transport; initialized on entry, closed on exit.
+
+    `record` takes down every line of both directions; a path is opened for it (see `Recorder`). `transcript=False`
+    keeps no transcripts. `extensions` are methods of one's own that the agent may call.
+
+    Raises `VersionMismatch` where the agent speaks another version, `DecodeError` where it answers something else than
+    its version says, `RequestError` where it refuses, and `ConnectionClosed` where it is gone, or no agent: the first
+    line that it wrote is in the message then (IN-04, S-PR-01).
+    """
+    async with AsyncExitStack() as stack:
+        tap: Tap | None = None
+        if record is not None:
+            recorder = record if isinstance(record, Recorder) else stack.enter_context(Recorder(record))
+            tap = recorder.record
+        limits = limits or Limits()
+        agent = AgentConnection(transport, client or Client(), tap, limits, transcript, extensions or {})
+        async with agent.peer:
+            try:
+                await agent.initialize()
+                yield agent
+            finally:
+                await agent.close()
+
+
+@asynccontextmanager
+async def spawn_agent(
+    *argv: str | os.PathLike[str],
+    client: Client | None = None,
+    env: Mapping[str, str] | None = None,
+    unset: Iterable[str] = (),
+    cwd: str | os.PathLike[str] | None = None,
+    record: str | os.PathLike[str] | Recorder | None = None,
+    transcript: bool = True,
+    limits: Limits | None = None,
+    on_stderr: Callable[[bytes], None] | None = None,
+    extensions: Mapping[Method[Any, Any], Handler] | None = None,
+) -> AsyncGenerator[AgentConnection, None]:
+    """Start an agent and talk to it; initialized on entry, ended with all its processes on exit (TR-03).
+
+    See `acpwire.spawn_process` for how it is started, and `connect` for the rest and for what is raised; besides that,
+    `OSError` where the program cannot be started.
+    """
+    limits = limits or Limits()
+    process = await spawn_process(*argv, env=env, unset=unset, cwd=cwd, limits=limits, on_stderr=on_stderr)
+    try:
+        async with connect(
+            process, client, record=record, transcript=transcript, limits=limits, extensions=extensions
+        ) as agent:
+            agent.launched = ([str(part) for part in argv], dict(env or {}), tuple(unset), cwd)
+            yield agent
+    finally:
+        await process.close()
+
+
+class AgentConnection:
+    """An agent that was connected to. Made by `connect` and `spawn_agent`.
+
+    Methods that ask raise `RequestError` where the agent refuses, `ConnectionClosed`, and `UsageError` for what the
+    agent did not say it serves (IN-14).
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        client: Client,
+        tap: Tap | None,
+        limits: Limits,
+        transcript: bool,  # for the functions above alone
+        extensions: Mapping[Method[Any, Any], Handler],
+    ) -> None:
+        self.info = v2.Implementation(name="unknown", version="unknown")
+        """What the agent says it is (IN-02)."""
+        self.capabilities = v2.AgentCapabilities()
+        self.auth_methods: Sequence[v2.AuthMethod] = ()
+        self.sessions: dict[str, ClientSession] = {}
+        """All sessions that are open, children included, by id."""
+        self.limits = limits
+        self.launched: tuple[list[str], dict[str, str], tuple[str, ...], Any] | None = None
+        self._client = client
+        self._transport = transport
+        self._keeps = transcript
+        self._first_line = b""
+        self._is_initialized = False
+        self._early: dict[str, list[tuple[v2.SessionUpdate, int]]] = {}
+        self._early_bytes = 0
+        self._updates = client.update if overrides(client, "update") else None
+        methods: Methods = {**v2.METHODS, **{(one.name, one.side, one.kind): one for one in extensions}}
+        connection = Connection("client", v2.decode_from_agent, methods, limits=limits, tap=tap)
+        handlers: dict[Method[Any, Any], Handler] = {
+            v2.SESSION_UPDATE: self._update,
+            v2.SESSION_REQUEST_PERMISSION: self._permission,
+            v2.ELICITATION_CREATE: self._elicitation,
+            v2.ELICITATION_COMPLETE: lambda told: client.elicitation_complete(told.elicitation_id),
+            v2.AUTH_STATUS_UPDATE: client.auth_status,
+            **extensions,
+        }
+        if overrides(client, "mcp_message"):
+            handlers[v2.MCP_MESSAGE_CLIENT] = client.mcp_message
+        self.peer = Peer(transport, connection, handlers, observer=self._observe)
+        self._ended = asyncio.ensure_future(self._end())
+
+    # --- what it is -----------------------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> ConnectionClosed | None:
+        """Why the connection is closed; None while it is open."""
+        return self.peer.closed
+
+    @property
+    def stderr_tail(self) -> bytes:
+        """The end of what the agent wrote to stderr; empty where it is no process of ours."""
+        return self._transport.stderr_tail if isinstance(self._transport, ProcessTransport) else b""
+
+    @property
+    def stats(self) -> Counters:
+        """What has passed through the connection."""
+        return self.peer.counters
+
+    def supports(self, path: str) -> bool:
+        """Whether the agent has a capability, such as "session.prompt.image" (IN-08)."""
+        return supports(self.capabilities, path)
+
+    def need(self, path: str) -> None:
+        """Raise `UsageError` where the agent does not have a capability (IN-14)."""
+        if not self.supports(path):
+            raise UsageError(f"IN-14: the agent {self.info.name!r} does not offer {path}")
+
+    async def initialize(self) -> None:
+        """The handshake; `connect` does it (IN-01..IN-05). Raises as `connect` does."""
+        request = v2.InitializeRequest(
+            protocol_version=VERSION, info=self._client.info, capabilities=self._client.capabilities()
+        )
+        try:
+            answer = await self.peer.request(_INITIALIZE, request)
+        except ConnectionClosed as error:
+            if not self._first_line:
+                raise
+            text = self._first_line[:200].decode(errors="replace").strip()
+            raise ConnectionClosed(
+                f"{error.message}; is it an ACP agent? Its first line of output was {text!r}",
+                exit_code=error.exit_code,
+                stderr_tail=error.stderr_tail,
+            ) from error
+        response = _checked(answer)
+        self.info, self.capabilities = response.info, response.capabilities
+        self.auth_methods = response.auth_methods
+        self._is_initialized = True
+
+    async def close(self) -> None:
+        """Close the connection, and wait until all that hangs on it knows. Safe to cancel, and to call twice."""
+        await self.peer.close()
+        await asyncio.shield(self._ended)
+
+    # --- sessions -------------------------------------------------------------------------------------------------
+
+    async def new_session(
+        self,
+        *,
+        cwd: str | os.PathLike[str],
+        additional_directories: Sequence[str] = (),
+        mcp_servers: Sequence[v2.McpServer] = (),
+        system_prompt: v2.SystemPrompt | None = None,
+        meta: Mapping[str, Any] | None = None,
+    ) -> ClientSession:
+        """Make a session in a directory; a path that is not absolute is taken from this process's own (SS-03)."""
+        request = v2.NewSessionRequest(
+            cwd=_absolute(cwd),
+            additional_directories=list(additional_directories),
+            mcp_servers=list(mcp_servers),
+            system_prompt=system_prompt,
+            meta=meta,
+        )
+        return await self._made(v2.SESSION_NEW, request)
+
+    async def fork_session(
+        self, session: ClientSession | str, *, cwd: str | os.PathLike[str], **setup: Any
+    ) -> ClientSession:
+        """Make a session from another one's history (UN-01); `setup` as for `new_session`."""
+        self.need("session.fork")
+        request = v2.ForkSessionRequest(session_id=_id_of(session), cwd=_absolute(cwd), **setup)
+        return await self._made(v2.SESSION_FORK, request)
+
+    async def resume_session(
+        self,
+        session: v2.SessionInfo | str,
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        replay: bool = False,
+        additional_directories: Sequence[str] = (),
+        mcp_servers: Sequence[v2.McpServer] = (),
+        system_prompt: v2.SystemPrompt | None = None,
+    ) -> ClientSession:
+        """Take up a session: its own directory is taken from its info, else it must be given (SS-18).
+
+        With `replay` the agent tells its whole history first, which adds to what is known here already (SS-12, SS-19).
+        """
+        session_id = session.session_id if isinstance(session, v2.SessionInfo) else session
+        known = self.sessions.get(session_id)
+        listed = session.cwd if isinstance(session, v2.SessionInfo) else None
+        where = cwd if cwd is not None else listed or (known.cwd if known is not None else None)
+        if where is None:
+            raise UsageError("resume_session needs the session's cwd: give it, or the SessionInfo from list_sessions")
+        request = v2.ResumeSessionRequest(
+            session_id=session_id,
+            cwd=_absolute(where),
+            additional_directories=list(additional_directories),
+            mcp_servers=list(mcp_servers),
+            replay_from=v2.ReplayFromStart() if replay else None,
+            system_prompt=system_prompt,
+        )
+        self._check_setup(request)
+        held = known or self._registered(session_id, request)
+        try:
+            with held.replaying():
+                response = await self.peer.request(v2.SESSION_RESUME, request)
+        except BaseException:
+            if known is None:
+                self.forget(held)
+            raise
+        _set_up(held, response)
+        return held
+
+    async def list_sessions(
+        self, *, cwd: str | os.PathLike[str] | None = None, archived: v2.SessionArchiveFilter | None = None
+    ) -> AsyncIterator[v2.SessionInfo]:
+        """All sessions that can be resumed, page by page as they are iterated (SS-20, SS-21)."""
+        if archived is not None:
+            self.need("session.archive")
+        cursor: str | None = None
+        while True:
+            request = v2.ListSessionsRequest(
+                cwd=None if cwd is None else _absolute(cwd), cursor=cursor, archived=archived
+            )
+            page = await self.peer.request(v2.SESSION_LIST, request)
+            for info in page.sessions:
+                yield info
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def delete_session(self, session: ClientSession | v2.SessionInfo | str) -> None:
+        """Delete a session for good; one that is not there is fine (SS-26, SS-27)."""
+        self.need("session.delete")
+        session_id = _id_of(session)
+        with not_found_is_fine():
+            await self.peer.request(v2.SESSION_DELETE, v2.DeleteSessionRequest(session_id=session_id))
+        self._gone(session_id)
+
+    async def archive_session(self, session: ClientSession | v2.SessionInfo | str) -> None:
+        """Archive a session; it is closed by that (UN-02)."""
+        self.need("session.archive")
+        session_id = _id_of(session)
+        await self.peer.request(v2.SESSION_ARCHIVE, v2.ArchiveSessionRequest(session_id=session_id))
+        self._gone(session_id)
+
+    async def unarchive_session(self, session: v2.SessionInfo | str) -> None:
+        """Take a session out of the archive; it is not resumed by that (UN-02)."""
+        self.need("session.archive")
+        await self.peer.request(v2.SESSION_UNARCHIVE, v2.UnarchiveSessionRequest(session_id=_id_of(session)))
+
+    async def session_status(self, session: ClientSession | v2.SessionInfo | str) -> v2.SessionStatusResponse:
+        """What the agent knows of a session, which changes nothing (UN-03)."""
+        self.need("session.status")
+        return await self.peer.request(v2.SESSION_STATUS, v2.SessionStatusRequest(session_id=_id_of(session)))
+
+    # --- the rest -------------------------------------------------------------------------------------------------
+
+    async def login(self, method_id: str) -> None:
+        """Sign in by a method that the agent carries out (AU-02, AU-03)."""
+        method = self._auth_method(method_id)
+        if not isinstance(method, v2.AuthMethodAgent):
+            raise UsageError(
+                f"AU-03: {method_id!r} is not carried out by the agent; terminal_login runs a terminal one"
+            )
+        await self.peer.request(v2.AUTH_LOGIN, v2.LoginAuthRequest(method_id=method_id))
+
+    async def logout(self) -> None:
+        """Sign out; expect `AuthRequired` afterwards (AU-02, AU-08)."""
+        if not self.auth_methods:
+            raise UsageError("AU-02: the agent has no way to sign in, so there is none to sign out")
+        await self.peer.request(v2.AUTH_LOGOUT, v2.LogoutAuthRequest())
+
+    async def terminal_login(self, method_id: str) -> None:
+        """Run the agent's program once more, with this process's terminal, so that the user signs in there (AU-05).
+
+        It is started as this agent was, with the method's arguments and environment besides. Afterwards leave the
+        connection and start the agent anew. Raises `ConnectionClosed` where it ends with another exit code than 0, and
+        `UsageError` where this agent was not started by `spawn_agent`.
+        """
+        method = self._auth_method(method_id)
+        if not isinstance(method, v2.AuthMethodTerminal) or self.launched is None:
+            raise UsageError(f"AU-05: {method_id!r} is no terminal method of an agent that was started here")
+        argv, env, unset, cwd = self.launched
+        environment = {**os.environ, **env, **{one.name: one.value for one in method.env}}
+        for name in unset:
+            environment.pop(name, None)
+        process = await asyncio.create_subprocess_exec(*argv, *method.args, env=environment, cwd=cwd)
+        try:
+            code = await process.wait()
+        except asyncio.CancelledError:
+            process.terminate()
+            await process.wait()
+            raise
+        if code != 0:
+            raise ConnectionClosed(f"signing in with {Path(argv[0]).name} failed", exit_code=code)
+
+    async def auth_status(self) -> v2.AuthStatusResponse:
+        """Whether somebody is signed in (AU-09)."""
+        self.need("auth.status")
+        return await self.peer.request(v2.AUTH_STATUS, v2.AuthStatusRequest())
+
+    async def list_providers(self) -> Sequence[v2.ProviderInfo]:
+        """The providers of models that the agent can use (UN-08)."""
+        self.need("providers")
+        return (await self.peer.request(v2.PROVIDERS_LIST, v2.ListProvidersRequest())).providers
+
+    async def set_provider(self, provider: v2.SetProviderRequest) -> None:
+        """Configure a provider; the whole of its configuration (UN-08)."""
+        self.need("providers")
+        await self.peer.request(v2.PROVIDERS_SET, provider)
+
+    async def disable_provider(self, provider_id: str) -> None:
+        """Disable a provider (UN-08)."""
+        self.need("providers")
+        await self.peer.request(v2.PROVIDERS_DISABLE, v2.DisableProviderRequest(provider_id=provider_id))
+
+    async def request(self, method: Method[P, R], params: P) -> R:
+        """Send any request, of one's own too. Raises as `Peer.request` does."""
+        return await self.peer.request(method, params)
+
+    async def notify(self, method: Method[P, None], params: P) -> None:
+        """Send any notification, of one's own too."""
+        await self.peer.notify(method, params)
+
+    # --- for sessions ---------------------------------------------------------------------------------------------
+
+    def child(self, parent: ClientSession, update: Any) -> None:
+        """A child session is announced, or more is said of it (SA-02..SA-06)."""
+        child = self.sessions.get(update.session_id)
+        is_new = child is None
+        if child is None:
+            child = ClientSession(
+                self, update.session_id, update.cwd or parent.cwd, transcript=self._keeps, parent=parent
+            )
+            self.sessions[child.id] = parent.children[child.id] = child
+        if child.parent is not None and update.capabilities is not msgspec.UNSET:
+            child.can_cancel = update.capabilities is not None and update.capabilities.cancel is not None
+        if is_new:
+            self._call(self._client.child_session, child)
+            self._catch_up(child)
+
+    def forget(self, session: ClientSession) -> None:
+        """A session is over."""
+        session.end(None)
+        for child in list(session.children.values()):
+            self.forget(child)
+        self.sessions.pop(session.id, None)
+
+    # --- what comes -----------------------------------------------------------------------------------------------
+
+    def _update(self, told: v2.UpdateSessionNotification) -> Awaitable[None] | None:
+        session = self.sessions.get(told.session_id)
+        if session is None:
+            self._keep(told)
+            return None
+        session.deliver(told.update, len(self.peer.line))
+        return None if self._updates is None else self._updates(session, told.update)
+
+    def _keep(self, told: v2.UpdateSessionNotification) -> None:
+        """An update of a session that is not known yet: its `session/new` may be answered next (SS-09, S-OR-02)."""
+        size, limits = len(self.peer.line), self.limits
+        is_known = told.session_id in self._early
+        if self._early_bytes + size > limits.unknown_updates or (
+            not is_known and len(self._early) >= limits.unknown_sessions
+        ):
+            self.peer.counters.drops += 1
+            _log.warning(
+                "an update of an unknown session is dropped: Limits.unknown_sessions is %d, Limits.unknown_updates %d",
+                limits.unknown_sessions,
+                limits.unknown_updates,
+            )
+            return
+        self._early.setdefault(told.session_id, []).append((told.update, size))
+        self._early_bytes += size
+
+    def _catch_up(self, session: ClientSession) -> None:
+        for update, size in self._early.pop(session.id, ()):
+            self._early_bytes -= size
+            session.deliver(update, size)
+            if self._updates is not None:
+                self._call(self._updates, session, update)
+
+    def _call(self, callback: Callable[..., Any], *arguments: Any) -> None:
+        """Call what a user wrote, where nothing can wait for it."""
+        try:
+            outcome = callback(*arguments)
+        except Exception:
+            _log.exception("%s of the client failed", getattr(callback, "__name__", "a callback"))
+            return
+        if isawaitable(outcome):
+            task = asyncio.ensure_future(outcome)
+            task.add_done_callback(_logged)
+
+    def _permission(self, request: v2.RequestPermissionRequest) -> Any:
+        """What it is about is folded in before anybody is asked (PM-03); without a session the answer is cautious."""
+        session = self.sessions.get(request.session_id)
+        if session is None:
+            return _outcome(rejection(request.options), request.options)
+        subject = request.subject
+        if session.transcript is not None and isinstance(subject, v2.ToolCallPermissionSubject):
+            session.transcript.apply(subject.tool_call)
+        return session.asked(lambda: self._permitted(session, request), _CANCELLED)
+
+    async def _permitted(
+        self, session: ClientSession, request: v2.RequestPermissionRequest
+    ) -> v2.RequestPermissionResponse:
+        chosen: Chosen
+        try:
+            async with asyncio.timeout(self._client.permission_timeout):
+                chosen = await self._client.request_permission(session, request)
+        except TimeoutError:
+            chosen = rejection(request.options)
+        except Exception:
+            _log.exception("request_permission of the client failed; the answer is no")
+            chosen = rejection(request.options)
+        return _outcome(chosen, request.options)
+
+    def _elicitation(self, request: v2.CreateElicitationRequest) -> Any:
+        """Only in a mode that was offered (EL-03, EL-05)."""
+        offered = self._client.capabilities().elicitation
+        if isinstance(request, v2.UnknownVariant) or offered is None or getattr(offered, request.tag) is None:
+            raise RequestError(INVALID_PARAMS, "This client offers no such mode - at `$.params.mode`")
+        session = self.sessions.get(request.session_id) if isinstance(request.session_id, str) else None
+        if session is None:
+            return self._filled(None, request)
+        return session.asked(lambda: self._filled(session, request), v2.ElicitationCancelAction())
+
+    async def _filled(
+        self, session: ClientSession | None, request: v2.CreateElicitationRequest
+    ) -> v2.CreateElicitationResponse:
+        filled: Filled
+        try:
+            filled = await self._client.create_elicitation(session, request)
+        except RequestError:
+            raise
+        except Exception:
+            _log.exception("create_elicitation of the client failed; it counts as cancelled")
+            filled = v2.ElicitationCancelAction()
+        if filled is None:
+            return v2.ElicitationDeclineAction()
+        return v2.ElicitationAcceptAction(content=dict(filled)) if isinstance(filled, Mapping) else filled
+
+    def _observe(self, ignored: Ignored) -> None:
+        if not self._is_initialized and not self._first_line and isinstance(ignored.message, Malformed):
+            self._first_line = ignored.message.line
+
+    # --- beginning and end ----------------------------------------------------------------------------------------
+
+    async def _made(self, method: Method[Any, Any], request: Any) -> ClientSession:
+        self._check_setup(request)
+        made: list[ClientSession] = []
+
+        def arrived(response: Any) -> None:
+            made.append(self._registered(response.session_id, request))
+
+        response = await self.peer.request(method, request, arrived=arrived)
+        _set_up(made[0], response)
+        return made[0]
+
+    def _registered(self, session_id: str, request: Any) -> ClientSession:
+        session = ClientSession(
+            self,
+            session_id,
+            request.cwd,
+            transcript=self._keeps,
+            additional_directories=request.additional_directories,
+        )
+        self.sessions[session_id] = session
+        self._catch_up(session)
+        return session
+
+    def _check_setup(self, request: Any) -> None:
+        """Only what the agent said it takes (SS-04, SS-05, UN-05)."""
+        if request.additional_directories:
+            self.need("session.additionalDirectories")
+        if request.system_prompt is not None:
+            self.need("session.systemPrompt")
+            if request.system_prompt.mode != "append":
+                self.need(f"session.systemPrompt.mode.{request.system_prompt.mode}")
+        for server in request.mcp_servers:
+            self.need(f"session.mcp.{server.tag}")
+        for violation in v2.validate(request):
+            raise UsageError(f"{violation.requirement}: {violation.message} - at `{violation.path}`")
+
+    def _gone(self, session_id: str) -> None:
+        session = self.sessions.get(session_id)
+        if session is not None:
+            self.forget(session)
+
+    def _auth_method(self, method_id: str) -> v2.AuthMethod:
+        for method in self.auth_methods:
+            if getattr(method, "method_id", None) == method_id:
+                return method
+        raise UsageError(f"AU-03: the agent has no way to sign in that is called {method_id!r}")
+
+    async def _end(self) -> None:
+        """When the connection is closed, whoever waits in a session is told."""
+        cause = await self.peer.wait_closed()
+        for session in list(self.sessions.values()):
+            session.end(cause.again())
+        self._call(self._client.closed, cause)
+
+
+def _checked(answer: Any) -> v2.InitializeResponse:
+    """The answer to `initialize`, if it is one of this version (IN-04)."""
+    members: dict[str, Any] = cast("dict[str, Any]", answer) if isinstance(answer, dict) else {}
+    version = members.get("protocolVersion")
+    if isinstance(version, int) and version != VERSION:
+        raise VersionMismatch(VERSION, [version])
+    if "info" not in members and not members.keys().isdisjoint({"agentInfo", "agentCapabilities"}):
+        raise DecodeError("the agent says that it speaks version 2 and answers as version 1 does", "$.result")
+    try:
+        return v2.decode(v2.InitializeResponse, msgspec.json.encode(answer))
+    except DecodeError as error:
+        raise DecodeError(
+            f"the answer to initialize does not fit: {error.message}", f"$.result{error.path[1:]}"
+        ) from None
+
+
+def _set_up(session: ClientSession, response: Any) -> None:
+    """What a set-up response says, where no update has said it already (SS-08, SU-12)."""
+    session.config_options = session.config_options or response.config_options
+    session.available_commands = session.available_commands or response.available_commands
+
+
+def _outcome(chosen: Chosen, options: Sequence[v2.PermissionOption]) -> v2.RequestPermissionResponse:
+    """The answer that selects an option; what was not offered is no choice (PM-09)."""
+    option_id = chosen.option_id if isinstance(chosen, v2.PermissionOption) else chosen
+    if option_id is None:
+        return _CANCELLED
+    if option_id not in {option.option_id for option in options}:
+        _log.error("request_permission of the client chose %r, which was not offered; the answer is no", option_id)
+        return _outcome(rejection(options), options)
+    return v2.RequestPermissionResponse(outcome=v2.SelectedPermissionOutcome(option_id=option_id))
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    text = os.fspath(path)
+    windows = len(text) > 2 and text[1] == ":" and text[2] in "\\/"
+    return text if windows or text.startswith(("/", "\\\\")) else str(Path(text).absolute())
+
+
+def _id_of(session: ClientSession | v2.SessionInfo | str) -> str:
+    if isinstance(session, str):
+        return session
+    return session.session_id if isinstance(session, v2.SessionInfo) else session.id
+
+
+def _logged(task: asyncio.Future[Any]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        _log.error("a callback of the client failed", exc_info=task.exception())

@@ -1,0 +1,101 @@
+"""`Client`, to derive from: what an agent tells and asks, with cautious answers to what nobody overrides.
+
+Owns: the callbacks, their defaults, and what they say about capabilities. Does not know: connections, or how an answer
+travels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from acpwire import v2
+from acpwire.errors import METHOD_NOT_FOUND, ConnectionClosed, RequestError
+
+if TYPE_CHECKING:
+    from .session import ClientSession
+
+__all__ = ["Chosen", "Client", "Filled"]
+
+Chosen: TypeAlias = "v2.PermissionOption | str | None"
+"""The answer to a question of permission: an option that was offered, or its id; None: cancelled."""
+Filled: TypeAlias = "Mapping[str, Any] | v2.CreateElicitationResponse | None"
+"""The answer to an elicitation: the values of the form, which accepts it; an action; None declines."""
+
+
+class Client:
+    """What happens on the client's side. All of it may be left as it is; derive, and override what you need.
+
+    A callback that is a coroutine function delays what follows it on the connection, for `update` and the other
+    notifications; requests are answered in tasks of their own. What a callback raises is logged; a request is then
+    answered with the cautious default.
+    """
+
+    info = v2.Implementation(name="acpwire", version="0.1.0")
+    """Who the client is (IN-02)."""
+    elicits: Sequence[str] = ("form",)
+    """Which modes of elicitation `create_elicitation` serves, where it is overridden: "form", "url" (EL-01)."""
+    has_terminal = False
+    """Whether a terminal is at hand in which a user can sign in (AU-04)."""
+    permission_timeout: float | None = None
+    """After how many seconds a question that has no answer is rejected; None waits for ever."""
+    meta: Mapping[str, Any] | None = None
+    """Capabilities of one's own: the `_meta` of the capabilities (IN-13)."""
+
+    def update(self, session: ClientSession, update: v2.SessionUpdate) -> Awaitable[None] | None:
+        """Every update of every session, in the wire's order, after the session's transcript has it."""
+
+    async def request_permission(self, session: ClientSession, request: v2.RequestPermissionRequest) -> Chosen:
+        """The agent asks whether it may do something (PM-*). As it stands, it may not.
+
+        Cancelled when the session's work is, or the agent no longer asks; the answer is "cancelled" then (CA-03, X8).
+        """
+        return rejection(request.options)
+
+    async def create_elicitation(self, session: ClientSession | None, request: v2.CreateElicitationRequest) -> Filled:
+        """The agent asks for input (EL-*); `session` is None where it belongs to a request. As it stands: cancelled."""
+        return v2.ElicitationCancelAction()
+
+    def elicitation_complete(self, elicitation_id: str) -> Awaitable[None] | None:
+        """What happened at the URL of an elicitation is over (EL-11)."""
+
+    async def mcp_message(self, request: v2.MessageMcpRequest) -> v2.MessageMcpResponse:
+        """A message to an MCP server that this client serves over ACP (UN-06)."""
+        raise RequestError(METHOD_NOT_FOUND, "Method not found", {"method": "mcp/message"})
+
+    def child_session(self, session: ClientSession) -> Awaitable[None] | None:
+        """An agent has announced a child session; its updates come like any other's (SA-02, SA-03)."""
+
+    def auth_status(self, status: v2.AuthStatusUpdateNotification) -> Awaitable[None] | None:
+        """Somebody signed in or out (AU-09)."""
+
+    def closed(self, cause: ConnectionClosed) -> None:
+        """The connection is closed."""
+
+    def capabilities(self) -> v2.ClientCapabilities:
+        """What the agent is told, from what is overridden (IN-08, EL-01)."""
+        elicits = overrides(self, "create_elicitation")
+        return v2.ClientCapabilities(
+            auth=v2.ClientAuthCapabilities(terminal=v2.TerminalAuthCapabilities()) if self.has_terminal else None,
+            elicitation=v2.ElicitationCapabilities(
+                form=v2.ElicitationFormCapabilities() if "form" in self.elicits else None,
+                url=v2.ElicitationUrlCapabilities() if "url" in self.elicits else None,
+            )
+            if elicits
+            else None,
+            meta=self.meta,
+        )
+
+
+def overrides(client: Client, name: str) -> bool:
+    """Whether a client has a callback of its own."""
+    return getattr(type(client), name, None) is not getattr(Client, name, None)
+
+
+def rejection(options: Sequence[v2.PermissionOption]) -> v2.PermissionOption | None:
+    """The option that refuses most mildly, if there is one; None cancels."""
+    for kind in ("reject_once", "reject_always"):
+        for option in options:
+            if option.kind == kind:
+                return option
+    return None

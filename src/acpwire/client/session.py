@@ -1,0 +1,312 @@
+"""One session, as a client sees it.
+
+Owns: what a client can do in a session, who gets its updates, answering what is asked when its work is cancelled.
+Does not know: how sessions come to be, or which requests other than its own there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from acpwire import v2
+from acpwire.errors import NOT_FOUND, ConnectionClosed, RequestError, UsageError
+from acpwire.scope import Scope
+from acpwire.streams import Stream
+from acpwire.transcript import Transcript
+
+from .prompts import TRACKED, Prompt, Turn, Turns
+
+if TYPE_CHECKING:
+    from .agents import AgentConnection
+
+__all__ = ["Block", "ClientSession"]
+
+Block = str | v2.ContentBlock
+"""A block of content; a plain string is text."""
+NEEDS: Final = {
+    "image": "session.prompt.image",
+    "audio": "session.prompt.audio",
+    "resource": "session.prompt.embeddedContext",
+}
+"""The capability without which a block may not be in a prompt (PL-04)."""
+
+
+class ClientSession:
+    """One session of an agent. Made by the connection's methods, and by the agent, for its children.
+
+    Everything here belongs to the event loop's thread. Methods that ask raise `RequestError` where the agent refuses,
+    `ConnectionClosed`, and `UsageError` for what the agent did not say it serves (IN-14).
+    """
+
+    def __init__(
+        self,
+        agent: AgentConnection,
+        session_id: str,
+        cwd: str,
+        *,
+        transcript: bool = True,
+        parent: ClientSession | None = None,
+        additional_directories: Sequence[str] = (),
+    ) -> None:
+        self.id = session_id
+        self.cwd = cwd
+        self.agent = agent
+        self.parent = parent
+        self.children: dict[str, ClientSession] = {}
+        self.additional_directories = tuple(additional_directories)
+        self.transcript: Transcript | None = (
+            Transcript(cwd=cwd, additional_directories=additional_directories) if transcript else None
+        )
+        """What all updates add up to; None where the connection keeps none."""
+        self.state: v2.StateUpdate | v2.UnknownVariant = v2.StateUpdate(state="idle")
+        """What the agent said last of its work; idle, if nothing (ST-07)."""
+        self.available_commands: Sequence[v2.AvailableCommand] = ()
+        self.config_options: Sequence[v2.SessionConfigOption] = ()
+        self.can_cancel = parent is None
+        """Whether its work may be cancelled: of a child, only while its parent's agent says so (SA-06)."""
+        self._turns = Turns()
+        self._streams: list[weakref.ref[Stream[v2.SessionUpdate]]] = []
+        self._until_idle: list[weakref.ref[Stream[v2.SessionUpdate]]] = []
+        self._asked: set[Scope] = set()
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"<ClientSession {self.id} {'busy' if self.is_busy else 'idle'}>"
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the agent works in it; true also of a state that this version does not know (ST-14)."""
+        return self._turns.is_busy
+
+    # --- prompts --------------------------------------------------------------------------------------------------
+
+    async def prompt(self, *content: Block, check: bool = True) -> Prompt:
+        """Send a prompt; returns once the agent has accepted it, which is long before it is done (PL-01, PL-25).
+
+        It may be sent while the agent is busy, which then inserts it or holds it (PL-27). Blocks that the agent does
+        not take are refused here with `UsageError`, unless `check` is false (PL-04, PL-05). Never sent twice (PL-26).
+        Cancelled, the request is taken back, if the agent can (RC-01).
+        """
+        if self.parent is not None:
+            raise UsageError("SA-06: a child session takes no prompts; its agent works for its parent")
+        blocks = [v2.TextContent(text=block) if isinstance(block, str) else block for block in content]
+        if not blocks:
+            raise UsageError("PL-05: a prompt needs at least one block")
+        if check:
+            for block in blocks:
+                self._check(block)
+        prompt = Prompt(self._opened(self._streams))
+        self._turns.begin(prompt)
+
+        def accepted(response: v2.PromptResponse) -> None:
+            if self._turns.accepted(prompt, response.message_id):
+                self._work_ended()
+
+        try:
+            request = v2.PromptRequest(session_id=self.id, prompt=blocks)
+            await self.agent.peer.request(v2.SESSION_PROMPT, request, arrived=accepted)
+        except BaseException:
+            self._turns.refused(prompt)
+            prompt.stream.close()
+            raise
+        return prompt
+
+    async def ask(self, *content: Block) -> Turn:
+        """Send a prompt, wait for its end, and return what came of it."""
+        prompt = await self.prompt(*content)
+        story = Transcript()
+        async for batch in prompt.batches():
+            for update in batch:
+                story.apply(update)
+        await prompt.wait()
+        return Turn(story.text, prompt.stop_reason, prompt.usage, prompt.error)
+
+    async def cancel(self) -> None:
+        """Have the agent stop: its work, and the prompts that it holds (CA-01).
+
+        Unfinished tool calls are marked at once, provisionally; what the agent still says of them counts (CA-02,
+        CA-08). Questions that wait for an answer are answered as cancelled (CA-03).
+        """
+        if not self.can_cancel:
+            raise UsageError(f"SA-06: the agent does not let the work of child {self.id} be cancelled")
+        if self.transcript is not None:
+            self.transcript.cancel_unfinished()
+        for scope in list(self._asked):
+            scope.cancel()
+        await self.agent.peer.notify(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id=self.id))
+
+    # --- updates --------------------------------------------------------------------------------------------------
+
+    def updates(self) -> Stream[v2.SessionUpdate]:
+        """The updates from this call on, up to the idle that ends the work of the newest accepted prompt."""
+        return self._opened(self._until_idle)
+
+    def stream(self) -> Stream[v2.SessionUpdate]:
+        """The updates from this call on, as long as the session is open."""
+        return self._opened(self._streams)
+
+    def batches(self) -> AsyncIterator[list[v2.SessionUpdate]]:
+        """The same, all that waits at a time."""
+        return self._opened(self._streams).batches()
+
+    # --- other requests -------------------------------------------------------------------------------------------
+
+    async def close(self) -> None:
+        """End the session; one that the agent does not know any more is fine (SS-25, SS-26)."""
+        self._own("session/close")
+        with not_found_is_fine():
+            await self.agent.peer.request(v2.SESSION_CLOSE, v2.CloseSessionRequest(session_id=self.id))
+        self.end(None)
+        self.agent.forget(self)
+
+    async def set_config_option(self, config_id: str, value: str | bool) -> Sequence[v2.SessionConfigOption]:
+        """Set an option, and return all of them as they are now (CO-04, CO-06)."""
+        self._own("session/set_config_option")
+        request: v2.SetSessionConfigOptionRequest
+        if isinstance(value, bool):
+            request = v2.SetSessionConfigOptionBooleanRequest(session_id=self.id, config_id=config_id, value=value)
+        else:
+            request = v2.SetSessionConfigOptionIdRequest(session_id=self.id, config_id=config_id, value=value)
+        response = await self.agent.peer.request(v2.SESSION_SET_CONFIG_OPTION, request)
+        self.config_options = response.config_options
+        return self.config_options
+
+    async def set_title(self, title: str) -> str:
+        """Name the session, and return the name that was stored (UN-04)."""
+        self._own("session/set_title")
+        self.agent.need("session.title")
+        request = v2.SetSessionTitleRequest(session_id=self.id, title=title)
+        return (await self.agent.peer.request(v2.SESSION_SET_TITLE, request)).title
+
+    async def cancel_tool_call(self, tool_call_id: str) -> None:
+        """Have one tool call stopped; its final status says that it has (TC-18, TC-19)."""
+        call = None if self.transcript is None else self.transcript.tool_calls.get(tool_call_id)
+        if self.transcript is not None and (call is None or not call.may_cancel):
+            raise UsageError(f"TC-18: the agent does not let the tool call {tool_call_id} be cancelled")
+        request = v2.CancelToolCallRequest(session_id=self.id, tool_call_id=tool_call_id)
+        await self.agent.peer.request(v2.TOOL_CALL_CANCEL, request)
+
+    async def cancel_terminal(self, terminal_id: str) -> None:
+        """Have what runs in a terminal stopped; its exit says that it has (TM-11)."""
+        terminal = None if self.transcript is None else self.transcript.terminals.get(terminal_id)
+        if self.transcript is not None and (terminal is None or not terminal.may_cancel):
+            raise UsageError(f"TM-11: the agent does not let the terminal {terminal_id} be cancelled")
+        request = v2.CancelTerminalRequest(session_id=self.id, terminal_id=terminal_id)
+        await self.agent.peer.request(v2.TERMINAL_CANCEL, request)
+
+    # --- for the connection ---------------------------------------------------------------------------------------
+
+    def deliver(self, update: v2.SessionUpdate, size: int) -> None:
+        """Take an update of `size` bytes: into the transcript, the state, and every open stream, in this order."""
+        if self.transcript is not None:
+            self.transcript.apply(update)
+        cls = update.__class__
+        ended = False
+        if cls in TRACKED or (cls is v2.UnknownVariant and update.tag == "state_update"):
+            if isinstance(update, v2.StateUpdate | v2.UnknownVariant):
+                self.state = update
+            ended = self._turns.see(update)
+        elif cls is v2.SubagentUpdate:
+            self.agent.child(self, update)
+        elif cls is v2.AvailableCommandsUpdate:
+            self.available_commands = update.available_commands  # type: ignore[union-attr]  # its class was looked at
+        elif cls is v2.ConfigOptionUpdate:
+            self.config_options = update.config_options  # type: ignore[union-attr]  # its class was looked at
+        if self._streams or self._until_idle:
+            self._put(update, size)
+        if ended:
+            self._work_ended()
+
+    async def asked(self, answer: Callable[[], Awaitable[Any]], cancelled: Any) -> Any:
+        """Wait for the answer to a question of the agent; `cancelled` if the work is, or the question (CA-03, X8)."""
+        scope = Scope()
+        self._asked.add(scope)
+        scope.enter()
+        try:
+            return await answer()
+        except BaseException as error:
+            if scope.is_cancelled or isinstance(error, asyncio.CancelledError):
+                scope.leave(error)
+                return cancelled
+            raise
+        finally:
+            self._asked.discard(scope)
+
+    @contextmanager
+    def replaying(self) -> Generator[None]:
+        """What comes in here may be known already."""
+        if self.transcript is None:
+            yield
+        else:
+            with self.transcript.replaying():
+                yield
+
+    def end(self, error: ConnectionClosed | None) -> None:
+        """Nothing comes any more."""
+        self._is_closed = True
+        self._turns.fail(error or ConnectionClosed("the session was closed"))
+        for reference in [*self._streams, *self._until_idle]:
+            stream = reference()
+            if stream is not None:
+                stream.end(error)
+        self._streams.clear()
+        self._until_idle.clear()
+        for child in self.children.values():
+            child.end(error)
+
+    def _opened(self, streams: list[weakref.ref[Stream[v2.SessionUpdate]]]) -> Stream[v2.SessionUpdate]:
+        stream: Stream[v2.SessionUpdate] = Stream(self.agent.peer, self.agent.limits)
+        if self._is_closed:
+            stream.end()
+        else:
+            streams.append(weakref.ref(stream))
+        return stream
+
+    def _put(self, update: v2.SessionUpdate, size: int) -> None:
+        """Into every stream; those that are done or were dropped are forgotten."""
+        for streams in (self._streams, self._until_idle):
+            stale = False
+            for reference in streams:
+                stream = reference()
+                if stream is None or stream.is_done:
+                    stale = True
+                else:
+                    stream.put(update, size)
+            if stale:
+                streams[:] = [one for one in streams if (stream := one()) is not None and not stream.is_done]
+
+    def _work_ended(self) -> None:
+        for reference in self._until_idle:
+            stream = reference()
+            if stream is not None:
+                stream.end()
+        self._until_idle.clear()
+
+    def _check(self, block: v2.ContentBlock) -> None:
+        """Raise `UsageError` for a block that the agent did not say it takes (PL-04)."""
+        if block.tag in {"text", "resource_link"}:
+            return
+        need = NEEDS.get(block.tag)
+        if need is None:
+            raise UsageError(
+                f"PL-04: no agent says that it takes {block.tag!r} blocks; check=False sends it all the same"
+            )
+        self.agent.need(need)
+
+    def _own(self, method: str) -> None:
+        if self.parent is not None:
+            raise UsageError(f"SA-06: {method} is not for child sessions")
+
+
+@contextmanager
+def not_found_is_fine() -> Generator[None]:
+    """Takes -32002 for success: what is not there needs no closing (SS-26, X14)."""
+    try:
+        yield
+    except RequestError as error:
+        if error.code != NOT_FOUND:
+            raise
