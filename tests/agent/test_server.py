@@ -81,6 +81,11 @@ async def test_initialization_may_be_repeated_until_something_else_is_asked_for(
         assert (await script.call("initialize", **INITIALIZE))["code"] == -32600
 
 
+OPTION = v2.SessionConfigSelect(
+    config_id="c", name="C", current_value="v", options=[v2.SessionConfigSelectOption(value="v", name="V")]
+)
+
+
 class Everything(Agent):
     """Serves all there is."""
 
@@ -108,6 +113,9 @@ class Everything(Agent):
 
     async def prompt(self, session: AgentSession, prompt: UserPrompt) -> None:
         self.called.append(prompt.text)
+
+    async def new_session(self, session: AgentSession) -> None:
+        await session.config(OPTION)
 
     async def resume_session(self, session: AgentSession, replay_from: v2.ReplayFrom | None) -> None:
         if session.id != "stored":
@@ -149,7 +157,7 @@ class Everything(Agent):
         self, session: AgentSession, request: v2.SetSessionConfigOptionRequest
     ) -> list[v2.SessionConfigOption]:
         self.called.append(request)
-        return []
+        return [OPTION]
 
     async def login(self, method_id: str) -> None:
         self.called.append(("login", method_id))
@@ -261,7 +269,9 @@ async def test_every_request_reaches_what_serves_it() -> None:
         assert await script.call("session/set_title", sessionId=session, title=" new ") == {"title": "new"}
         assert (await script.call("session/set_title", sessionId=session, title=""))["code"] == -32602
         option = {"sessionId": session, "configId": "c", "type": "id", "value": "v"}
-        assert await script.call("session/set_config_option", **option) == {"configOptions": []}
+        assert [
+            one["configId"] for one in (await script.call("session/set_config_option", **option))["configOptions"]
+        ] == ["c"]
         assert (await script.call("session/set_config_option", **option | {"type": "_x"}))["code"] == -32602
         assert (await script.call("session/set_config_option", **option | {"sessionId": "no"}))["code"] == -32002
         assert await script.call("auth/login", methodId="web") == {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from acpwire import v2
 from acpwire.errors import INVALID_PARAMS, ConnectionClosed, RequestError, UsageError
@@ -18,23 +18,11 @@ from acpwire.scope import Scope
 
 from .outgoing import Outgoing, new_id
 from .work import Work, Works
+from .writers import Entity
 
-__all__ = ["Cancellable", "Live"]
+__all__ = ["Live"]
 
 T = TypeVar("T")
-
-
-class Cancellable(Protocol):
-    """A tool call or a terminal that the client may cancel for itself."""
-
-    @property
-    def can_cancel(self) -> bool:
-        """Whether it may, now."""
-        ...
-
-    def cancel(self) -> None:
-        """Cancel it."""
-        ...
 
 
 class Live:
@@ -49,14 +37,18 @@ class Live:
         self.parent = parent
         self.outgoing = Outgoing(peer, session_id)
         self.works = Works(self._send_state)
-        self.cancellable: dict[str, Cancellable] = {}
-        self.background: set[asyncio.Task[Any]] = set()
+        self.running: dict[tuple[str, str], Entity] = {}
+        """The tool calls, terminals and compactions that run, by kind and id."""
+        self.background: list[asyncio.Task[Any]] = []
         self.may_be_cancelled = True
         """Whether the client may cancel its foreground work; of a child, only while its parent says so (SA-06)."""
+        self.is_set_up = parent is not None
+        """Whether the request that made it has been answered, or is about to be."""
         self._registry = registry
         self._children: list[Live] = []
         self._held: set[Scope] = set()
         self._admission = asyncio.Lock()
+        self._shutting: asyncio.Task[None] | None = None
         registry[session_id] = self
 
     def child(self, session_id: str, cwd: str) -> Live:
@@ -64,6 +56,10 @@ class Live:
         child = Live(session_id, cwd, self.peer, self._registry, self)
         self._children.append(child)
         return child
+
+    def is_taken(self, session_id: str) -> bool:
+        """Whether a session on this connection has that id."""
+        return session_id in self._registry
 
     def knows(self, session_id: str) -> bool:
         """Whether a session is this one, above it, or a child of it (SM-13)."""
@@ -95,7 +91,7 @@ class Live:
         """Tell that a user message is part of the conversation now, and return its id (PL-15, PL-19, PL-22)."""
         message_id = new_id("msg")
         fields: dict[str, Any] = {} if meta is None else {"meta": meta}
-        self.outgoing.post(v2.UserMessage(message_id=message_id, content=list(content), **fields))
+        self.outgoing.post(v2.UserMessage(message_id=message_id, content=list(content), **fields), is_own=False)
         return message_id
 
     def cancel(self) -> list[Work]:
@@ -104,28 +100,49 @@ class Live:
             held.cancel()
         return self.works.cancel()
 
-    def cancel_entity(self, entity_id: str) -> None:
+    def cancel_entity(self, kind: str, entity_id: str) -> None:
         """Cancel a tool call or a terminal for itself. Raises -32602 where that cannot be (TC-19, TM-11)."""
-        entity = self.cancellable.get(entity_id)
+        entity = self.running.get((kind, entity_id))
         if entity is None or not entity.can_cancel:
             raise RequestError(INVALID_PARAMS, "It cannot be cancelled: unknown, final, or without that capability")
         entity.cancel()
 
     async def shut(self, reason: str, grace: float) -> None:
-        """End all work of the session and its children, tell how it ended, and say nothing after that (CA-12)."""
+        """End all work of the session and its children, tell how it ended, and say nothing after that (CA-12).
+
+        Nothing new begins meanwhile. Where the waiting is cancelled, ending goes on; a second call waits for the first.
+        """
+        if self._shutting is None:
+            self.close_to_new(reason)
+            self._shutting = asyncio.get_running_loop().create_task(self._shut(reason, grace))
+        await asyncio.shield(self._shutting)
+
+    def close_to_new(self, reason: str) -> None:
+        """Have nothing new begin, here and in the children."""
+        self.outgoing.closing = reason
         for child in self._children:
-            await child.shut(reason, grace)
-        ending = [work.ended.wait() for work in self.cancel()]
-        background = list(self.background)
+            child.close_to_new(reason)
+
+    async def _shut(self, reason: str, grace: float) -> None:
+        background = set(self.background)
         for task in background:
             task.cancel(reason)
+        ending = [work.ended.wait() for work in self.cancel()]
         with suppress(TimeoutError):
             async with asyncio.timeout(grace):
-                await asyncio.gather(*ending)
+                await asyncio.gather(*ending, *(child.shut(reason, grace) for child in self._children))
                 if background:
                     await asyncio.wait(background)
+                async with self.outgoing.replaying:  # it has stopped, and what was held back is sent
+                    pass
+        self.fall_silent(reason)
+
+    def fall_silent(self, reason: str) -> None:
+        """Say nothing any more, here and in the children."""
         self.outgoing.closed = reason
         self._registry.pop(self.id, None)
+        for child in self._children:
+            child.fall_silent(reason)
 
     def _send_state(self, state: v2.StateUpdate) -> None:
         with suppress(ConnectionClosed, UsageError):  # nobody is left to be told

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -24,6 +24,7 @@ from acpwire.errors import (
     ConnectionClosed,
     RequestError,
     SessionNotFound,
+    UsageError,
     VersionMismatch,
 )
 from acpwire.limits import Limits
@@ -37,6 +38,7 @@ from .live import Live
 from .outgoing import new_id, sendable
 from .session import AgentSession, ConnectedClient
 from .work import Work
+from .writers import TerminalWriter, ToolCallWriter
 
 __all__ = ["run_agent", "serve"]
 
@@ -103,6 +105,7 @@ class _Server:
         self._limits = limits
         self._sessions: dict[str, Live] = {}
         self._faces: dict[str, AgentSession] = {}
+        self._endings: set[asyncio.Task[None]] = set()
         self._is_initialized = False
         self._has_begun = False  # something but `initialize` was asked for
         own = dict(extensions_of(agent))
@@ -117,8 +120,13 @@ class _Server:
 
     async def shut(self) -> None:
         """End every session's work."""
-        for live in [live for live in self._sessions.values() if live.parent is None]:
-            await live.shut("the connection was closed", self._limits.grace)
+        shutting = [
+            live.shut("the connection was closed", self._limits.grace)
+            for live in self._sessions.values()
+            if live.parent is None
+        ]
+        await asyncio.gather(*shutting)
+        await asyncio.gather(*self._endings, return_exceptions=True)
 
     # --- which request does what ----------------------------------------------------------------------------------
 
@@ -190,13 +198,16 @@ class _Server:
     # --- sessions -------------------------------------------------------------------------------------------------
 
     def _found(self, session_id: str) -> Live:
+        """A session that is there for requests: set up, and not being closed."""
         live = self._sessions.get(session_id)
-        if live is None:
+        if live is None or not live.is_set_up or live.outgoing.closing:
             raise SessionNotFound(session_id)  # SS-28
         return live
 
     def _face(self, live: Live) -> AgentSession:
-        """What the agent sees of a session; of a child, what it was given when it announced it."""
+        """What the agent sees of a session. Raises -32602 for a child: its parent runs it (SA-06)."""
+        if live.parent is not None:
+            raise RequestError(INVALID_PARAMS, "A child session is run by its parent - at `$.params.sessionId`")
         return self._faces[live.id]
 
     def _made(self, session_id: str, request: Any) -> AgentSession:
@@ -204,7 +215,11 @@ class _Server:
         live = Live(session_id, request.cwd, self.peer, self._sessions)
         agent = self._agent
         session = AgentSession(
-            live, self._client, sent=agent.sent if overrides(agent, "sent") else None, retain=agent.retain
+            live,
+            self._client,
+            sent=agent.sent if overrides(agent, "sent") else None,
+            retain=agent.retain,
+            has_options=overrides(agent, "set_config_option"),
         )
         self._faces[session_id] = session
         self._set_up(session, request)
@@ -245,7 +260,7 @@ class _Server:
     async def _new(self, request: v2.NewSessionRequest) -> v2.NewSessionResponse:
         self._check_setup(request)
         session = self._made(new_id("sess"), request)
-        await self._or_forget(session, self._agent.new_session(session))
+        await self._setting_up(session, self._agent.new_session(session))
         return v2.NewSessionResponse(
             session_id=session.id,
             config_options=list(session.config_options),
@@ -258,14 +273,19 @@ class _Server:
         if request.replay_from is not None and not isinstance(request.replay_from, v2.ReplayFromStart):
             raise RequestError(INVALID_PARAMS, "No such place to replay from - at `$.params.replayFrom`")  # SS-13
         live = self._sessions.get(request.session_id)
+        while live is not None and live.outgoing.closing:
+            await live.shut("", 0)
+            live = self._sessions.get(request.session_id)
         if live is None and not overrides(self._agent, "resume_session"):
             raise SessionNotFound(request.session_id)
-        is_new = live is None
-        session = self._made(request.session_id, request) if live is None else self._face(live)
-        if not is_new:
+        if live is not None and not live.is_set_up:
+            raise RequestError(INVALID_REQUEST, "The session is being taken up already")
+        if live is None:
+            session = self._made(request.session_id, request)
+        else:
+            session = self._face(live)
             self._set_up(session, request)
-        resuming = self._agent.resume_session(session, request.replay_from)
-        await (self._or_forget(session, resuming) if is_new else resuming)
+        await self._setting_up(session, self._agent.resume_session(session, request.replay_from))
         self._found(session.id).works.report(again=True)
         return v2.ResumeSessionResponse(
             config_options=list(session.config_options), available_commands=list(session.available_commands)
@@ -274,27 +294,28 @@ class _Server:
     async def _fork(self, request: v2.ForkSessionRequest) -> v2.ForkSessionResponse:
         self._check_setup(request)
         session = self._made(new_id("sess"), request)
-        await self._or_forget(session, self._agent.fork_session(session, request.session_id))
+        await self._setting_up(session, self._agent.fork_session(session, request.session_id))
         return v2.ForkSessionResponse(
             session_id=session.id,
             config_options=list(session.config_options),
             available_commands=list(session.available_commands),
         )
 
-    async def _or_forget(self, session: AgentSession, setting_up: Awaitable[None]) -> None:
-        """A session whose set-up fails was never there."""
+    async def _setting_up(self, session: AgentSession, setting_up: Awaitable[None]) -> None:
+        """A session whose set-up fails, or that is closed meanwhile, was never there."""
+        live = self._sessions[session.id]
         try:
             await setting_up
-        except BaseException:
-            await self._ended(session.id, "it could not be set up")
+        except BaseException as error:
+            if live.outgoing.closing and isinstance(error, UsageError):
+                raise SessionNotFound(session.id) from error
+            if not live.is_set_up:
+                self._faces.pop(session.id, None)
+                await live.shut("it could not be set up", self._limits.grace)
             raise
-
-    async def _ended(self, session_id: str, reason: str) -> AgentSession | None:
-        live = self._sessions.get(session_id)
-        if live is None:
-            return None
-        await live.shut(reason, self._limits.grace)
-        return self._faces.pop(session_id, None)
+        if live.outgoing.closing:
+            raise SessionNotFound(session.id)
+        live.is_set_up = True
 
     async def _list(self, request: v2.ListSessionsRequest) -> v2.ListSessionsResponse:
         agent = self._agent
@@ -315,13 +336,27 @@ class _Server:
                 archived=False if archive else None,
             )
             for session in self._faces.values()
-            if request.cwd in {None, session.cwd}
+            if self._sessions[session.id].is_set_up and request.cwd in {None, session.cwd}
         ]
         return v2.ListSessionsResponse(sessions=found)
 
     async def _close(self, request: v2.CloseSessionRequest) -> None:
-        """All that runs ends and is told before the answer; nothing is told after it (CA-12, X14)."""
-        session = await self._ended(request.session_id, "the session was closed")
+        """All that runs ends and is told before the answer; nothing is told after it (CA-12, X14).
+
+        It goes on where the request is cancelled.
+        """
+        live = self._sessions.get(request.session_id)
+        if live is not None:
+            session = None if live.outgoing.closing else self._face(live)
+            self._faces.pop(live.id, None)
+            ending = asyncio.get_running_loop().create_task(self._end(live, session))
+            self._endings.add(ending)
+            ending.add_done_callback(self._endings.discard)
+            await asyncio.shield(ending)
+
+    async def _end(self, live: Live, session: AgentSession | None) -> None:
+        """End a session, and tell the agent; None: that is being done already."""
+        await live.shut("the session was closed", self._limits.grace)
         if session is not None:
             await self._agent.close_session(session)
 
@@ -344,9 +379,12 @@ class _Server:
         if isinstance(request, v2.UnknownVariant):
             raise RequestError(INVALID_PARAMS, "No such type of value - at `$.params.type`")  # EX-11
         session = self._face(self._found(request.session_id))
-        session.config_options = list(await self._agent.set_config_option(session, request))
-        response = v2.SetSessionConfigOptionResponse(config_options=session.config_options)
+        _check_option(session.config_options, request)
+        response = v2.SetSessionConfigOptionResponse(
+            config_options=list(await self._agent.set_config_option(session, request))
+        )
         sendable(response)
+        session.config_options = response.config_options
         return response
 
     async def _login(self, request: v2.LoginAuthRequest) -> None:
@@ -361,11 +399,13 @@ class _Server:
     def _prompt(self, request: v2.PromptRequest) -> Awaitable[v2.PromptResponse]:
         """Held from here on, in the order received."""
         live = self._found(request.session_id)
-        return self._take_in(live, live.hold(), request)
+        return self._take_in(live, self._face(live), live.hold(), request)
 
-    async def _take_in(self, live: Live, held: Scope, request: v2.PromptRequest) -> v2.PromptResponse:
+    async def _take_in(
+        self, live: Live, session: AgentSession, held: Scope, request: v2.PromptRequest
+    ) -> v2.PromptResponse:
         """Hold a prompt, then insert it: told and answered in one step, and its work begins (PL-09..PL-13)."""
-        session, prompt, agent = self._face(live), UserPrompt(request), self._agent
+        prompt, agent = UserPrompt(request), self._agent
 
         def insert() -> v2.PromptResponse:
             prompt.message_id = live.insert(prompt.content, request.meta)
@@ -390,14 +430,36 @@ class _Server:
 
     def _cancel_tool_call(self, request: v2.CancelToolCallRequest) -> None:
         """Answered when it is accepted; its final status says that it has happened (TC-19)."""
-        self._found(request.session_id).cancel_entity(request.tool_call_id)
+        self._found(request.session_id).cancel_entity(ToolCallWriter.kind, request.tool_call_id)
 
     def _cancel_terminal(self, request: v2.CancelTerminalRequest) -> None:
         """Answered when it is accepted; its exit says that it has happened (TM-11)."""
-        self._found(request.session_id).cancel_entity(request.terminal_id)
+        self._found(request.session_id).cancel_entity(TerminalWriter.kind, request.terminal_id)
 
 
 _ARCHIVED: Final = frozenset({"exclude", "include", "only"})
+
+
+def _check_option(options: Sequence[v2.SessionConfigOption], request: v2.SetSessionConfigOptionRequest) -> None:
+    """Raise -32602 for an option that was not told, and for a value that it does not have (CO-05)."""
+    wanted = request.data["configId"] if isinstance(request, v2.UnknownVariant) else request.config_id
+    for option in options:
+        if isinstance(option, v2.UnknownVariant):
+            if option.data["configId"] == wanted:
+                return  # what its values are, the agent knows
+        elif option.config_id == wanted:
+            if isinstance(option, v2.SessionConfigBoolean):
+                fits = isinstance(request, v2.SetSessionConfigOptionBooleanRequest)
+            else:
+                groups = (
+                    one.options if isinstance(one, v2.SessionConfigSelectGroup) else [one] for one in option.options
+                )
+                values = {one.value for group in groups for one in group}
+                fits = isinstance(request, v2.SetSessionConfigOptionIdRequest) and request.value in values
+            if not fits:
+                raise RequestError(INVALID_PARAMS, "No such value of this option - at `$.params.value`")
+            return
+    raise RequestError(INVALID_PARAMS, "No such option - at `$.params.configId`")
 
 
 class _InitializeParams(msgspec.Struct, rename="camel"):

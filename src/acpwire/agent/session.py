@@ -38,6 +38,8 @@ class ConnectedClient:
     def __init__(self, peer: Peer) -> None:
         self.info = v2.Implementation(name="unknown", version="unknown")
         self.capabilities = v2.ClientCapabilities()
+        self.open_elicitations: set[str] = set()
+        """The ids of those at URLs that the user has been sent to, and is not done at."""
         self._peer = peer
 
     def supports(self, path: str) -> bool:
@@ -67,6 +69,7 @@ class AgentSession:
         *,
         sent: Callable[[AgentSession, v2.SessionUpdate], object] | None = None,
         retain: bool = False,
+        has_options: bool = False,
         parent: AgentSession | None = None,
     ) -> None:
         self.id = live.id
@@ -86,11 +89,12 @@ class AgentSession:
         self.app: Any = None
         """Whatever the agent keeps about the session."""
         self.loop = asyncio.get_running_loop()
-        self.transcript: Transcript | None = Transcript() if retain else None
+        self.transcript: Transcript | None = Transcript(cwd=live.cwd) if retain else None
         """All that was said, where the agent has it retained."""
         self._live = live
         self._outgoing = live.outgoing
         self._sent = sent
+        self._has_options = has_options
         if retain or sent is not None:
             live.outgoing.tee = self._watch
 
@@ -133,10 +137,7 @@ class AgentSession:
         said = v2.ToolCallFields(
             tool_call_id=tool_call_id, title=title, kind=kind, status=status, name=name or UNSET, **fields
         )
-        writer = ToolCallWriter(self._outgoing, said, can_cancel=can_cancel)
-        if can_cancel:
-            self._live.cancellable[tool_call_id] = writer
-        return writer
+        return ToolCallWriter(self._outgoing, said, self._live.running)
 
     def terminal(
         self,
@@ -155,14 +156,11 @@ class AgentSession:
         if can_cancel:
             fields["capabilities"] = v2.TerminalCapabilities(cancel=v2.TerminalCancelCapabilities())
         said = v2.TerminalUpdate(terminal_id=terminal_id, command=command or UNSET, cwd=cwd or self.cwd, **fields)
-        writer = TerminalWriter(self._outgoing, said, can_cancel=can_cancel)
-        if can_cancel:
-            self._live.cancellable[terminal_id] = writer
-        return writer
+        return TerminalWriter(self._outgoing, said, self._live.running)
 
     def compaction(self, compaction_id: str | None = None) -> CompactionWriter:
         """A compaction of the context; `async with` announces it and says how it ended."""
-        return CompactionWriter(self._outgoing, compaction_id)
+        return CompactionWriter(self._outgoing, compaction_id, self._live.running)
 
     def session_message(
         self, *, sender: str | None = None, recipient: str | None = None, message_id: str | None = None, **ids: str
@@ -207,13 +205,20 @@ class AgentSession:
 
     async def commands(self, *commands: v2.AvailableCommand) -> None:
         """Tell all commands that the user may call (CM-01)."""
+        self._outgoing.post(v2.AvailableCommandsUpdate(available_commands=list(commands)))
         self.available_commands = commands
-        await self.send(v2.AvailableCommandsUpdate(available_commands=list(commands)))
+        await self._outgoing.flow()
 
     async def config(self, *options: v2.SessionConfigOption) -> None:
-        """Tell all config options and their values (CO-06)."""
+        """Tell all config options and their values (CO-06).
+
+        Raises `UsageError` where the agent does not override `set_config_option` (CO-03).
+        """
+        if options and not self._has_options:
+            raise UsageError("CO-03: override `set_config_option` to have options")
+        self._outgoing.post(v2.ConfigOptionUpdate(config_options=list(options)))
         self.config_options = options
-        await self.send(v2.ConfigOptionUpdate(config_options=list(options)))
+        await self._outgoing.flow()
 
     async def subagent(
         self,
@@ -229,14 +234,19 @@ class AgentSession:
         It has the session's directories unless it is given its own (SA-05). With `can_cancel` the client may cancel its
         work (SA-06). It is closed with this session.
         """
+        self._outgoing.check(begins=True)
         child_id = session_id or new_id("sess")
+        if self._live.is_taken(child_id):
+            raise UsageError(f"SA-01: there is a session {child_id} on this connection already")
         if can_cancel:
             fields["capabilities"] = v2.SubagentSessionCapabilities(cancel=v2.SessionCancelCapabilities())
-        await self.send(v2.SubagentUpdate(session_id=child_id, title=title, cwd=cwd or UNSET, **fields))
+        self._outgoing.post(v2.SubagentUpdate(session_id=child_id, title=title, cwd=cwd or UNSET, **fields))
         live = self._live.child(child_id, cwd or self.cwd)
         live.may_be_cancelled = can_cancel
         retain = self.transcript is not None
         child = self.children[child_id] = AgentSession(live, self.client, sent=self._sent, retain=retain, parent=self)
+        child.additional_directories = fields.get("additional_directories", self.additional_directories)
+        await self._outgoing.flow()
         return child
 
     # --- working --------------------------------------------------------------------------------------------------
@@ -248,15 +258,27 @@ class AgentSession:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the current foreground work was cancelled; for blocking code in a thread, which has to look."""
-        return self._live.works.is_cancelled
+        """Whether the current foreground work was cancelled; for blocking code in a thread, which has to look.
+
+            def crunch(): ...; if session.cancelled: return
+            await asyncio.to_thread(crunch)
+
+        Safe from any thread. Code that knows of which work it is part, as in `asyncio.to_thread`, is told of that work,
+        other code of the session's newest.
+        """
+        works, work = self._live.works, current_work.get()
+        return work.is_cancelled if work is not None and work.works is works else works.is_cancelled
 
     async def wait_idle(self) -> None:
         """Wait until no foreground work is left. Safe to cancel."""
         await self._live.works.wait_idle()
 
     def foreground(self) -> Work:
-        """Foreground work that no prompt asked for (ST-18); an async context manager."""
+        """Foreground work that no prompt asked for (ST-18); an async context manager.
+
+        Raises `UsageError` from another thread and once the session is being closed.
+        """
+        self._outgoing.check(begins=True)
         return Work(self._live.works)
 
     @asynccontextmanager
@@ -266,6 +288,7 @@ class AgentSession:
         To be entered in a task of its own. Its tool call, terminal or child session was announced before, and its end
         is told before the context is left (BG-03).
         """
+        self._outgoing.check(begins=True)
         works, background, task = self._live.works, self._live.background, asyncio.current_task()
         item: v2.BackgroundWork
         if isinstance(shown_by, ToolCallWriter):
@@ -277,17 +300,19 @@ class AgentSession:
         token = current_work.set(None)
         works.add_background(item)
         if task is not None:
-            background.add(task)
+            background.append(task)
         try:
             yield
         finally:
-            background.discard(task) if task is not None else None
+            if task is not None:
+                background.remove(task)
             current_work.reset(token)
             with suppress(ConnectionClosed, UsageError):  # there is nobody to be told, and the work is over
                 works.remove_background(item)
 
     def requires_action(self) -> Blocked:
         """While it is entered, the current foreground work waits for the user (ST-04); an async context manager."""
+        self._outgoing.check()
         return Blocked(self._live.works, current_work.get())
 
     # --- asking ---------------------------------------------------------------------------------------------------
@@ -320,49 +345,85 @@ class AgentSession:
         return Permission.of(response, options)
 
     async def elicit(
-        self, message: str, schema: v2.ElicitationSchema | None = None, *, url: str | None = None, blocks: bool = True
+        self,
+        message: str,
+        schema: v2.ElicitationSchema | None = None,
+        *,
+        url: str | None = None,
+        elicitation_id: str | None = None,
+        tool_call: ToolCallWriter | None = None,
+        blocks: bool = True,
     ) -> Elicited:
         """Ask the user for input: by a form with this schema, or at a URL (EL-01).
 
-        Raises `UsageError` where the client does not offer that (EL-02); ask `session.client.supports` before. An
-        answer that is an error counts as cancelled (EL-07).
+        Never ask for secrets in a form, and put none into a URL (EL-09, EL-12). The answer to a URL says that the user
+        agreed to open it; `elicited` tells the client when they are done there. `blocks` is as in `request_permission`.
+        Raises `UsageError` where the client does not offer that (EL-02), so ask `session.client.supports` before, and
+        for an id that is open already (EL-10). An answer that is an error counts as cancelled (EL-07), and a form whose
+        values do not fit the schema is not accepted (EL-08). Cancelled with the work that asks (EL-15).
         """
         mode = "form" if url is None else "url"
         if not self.client.supports(f"elicitation.{mode}"):
             raise UsageError(f"EL-02: the client does not offer elicitation.{mode}")
+        tool_call_id = None if tool_call is None else tool_call.tool_call_id
+        wanted = None
         params: v2.CreateElicitationRequest
+        opened = self.client.open_elicitations
         if url is None:
             wanted = schema or v2.ElicitationSchema(type="object", properties={})
-            params = v2.ElicitationFormMode(message=message, requested_schema=wanted, session_id=self.id)
-        else:
-            params = v2.ElicitationUrlMode(
-                message=message, url=url, elicitation_id=new_id("elicit"), session_id=self.id
+            params = v2.ElicitationFormMode(
+                message=message, requested_schema=wanted, session_id=self.id, tool_call_id=tool_call_id
             )
+        else:
+            elicitation_id = elicitation_id or new_id("elicit")
+            if elicitation_id in opened:
+                raise UsageError(f"EL-10: the elicitation {elicitation_id} is open already")
+            opened.add(elicitation_id)
+            params = v2.ElicitationUrlMode(
+                message=message,
+                url=url,
+                elicitation_id=elicitation_id,
+                session_id=self.id,
+                tool_call_id=tool_call_id,
+            )
+        answer = None
         try:
             async with Blocked(self._live.works, current_work.get() if blocks else None):
-                response = await self._outgoing.ask(v2.ELICITATION_CREATE, params)
+                answer = await self._outgoing.ask(v2.ELICITATION_CREATE, params)
         except (RequestError, DecodeError):
-            return Elicited("cancel", {})
-        if isinstance(response, v2.ElicitationAcceptAction):
-            return Elicited("accept", dict(response.content or {}))
-        return Elicited("decline" if isinstance(response, v2.ElicitationDeclineAction) else "cancel", {})
+            pass
+        finally:
+            answered = Elicited.of(answer, wanted)
+            if not answered and elicitation_id is not None:
+                opened.discard(elicitation_id)
+        return answered
+
+    async def elicited(self, elicitation_id: str) -> None:
+        """Tell the client that the user is done at the URL of an elicitation that they agreed to (EL-11).
+
+        Does nothing for one that is not open, or was told already. Raises `ConnectionClosed`.
+        """
+        if elicitation_id in self.client.open_elicitations:
+            self.client.open_elicitations.discard(elicitation_id)
+            done = v2.CompleteElicitationNotification(elicitation_id=elicitation_id)
+            await self.client.notify(v2.ELICITATION_COMPLETE, done)
 
     # --- history --------------------------------------------------------------------------------------------------
 
     async def replay(self, history: Transcript | Iterable[v2.SessionUpdate]) -> None:
         """Send what rebuilds a history: ids and order as they were, compactions whole, no notices (SS-12..SS-15).
 
+        What is said meanwhile, by work that goes on, is sent after it. Nothing of it is checked: it goes out as it was
+        stored, what is unknown here included (EX-03). Waits while the client takes nothing; cancelled, it stops there.
         `Agent.sent` does not see it, as it was sent before; a transcript that is retained takes it in.
         """
         updates = list(history.updates()) if isinstance(history, Transcript) else history
         kept = None if history is self.transcript else self.transcript
         with nullcontext() if kept is None else kept.replaying():
-            for update in updates:
-                if update.tag == "notice":  # not as an unknown variant either (SU-04)
-                    continue
-                await self._outgoing.send(update, told=False)
-                if kept is not None:
-                    kept.apply(update)
+            await self._outgoing.replay(
+                (update for update in updates if update.tag != "notice"),  # not as an unknown variant either (SU-04)
+                (lambda _: None) if kept is None else kept.apply,
+            )
 
     def after_response(self, callback: Callable[[], object]) -> None:
         """Have something called right after the request that is being handled is answered."""

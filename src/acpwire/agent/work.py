@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from acpwire import v2
-from acpwire.errors import INTERNAL_ERROR, RequestError
+from acpwire.errors import INTERNAL_ERROR, ConnectionClosed, RequestError
 from acpwire.scope import Scope
 
 __all__ = ["Blocked", "Work", "Works", "current_work"]
@@ -45,7 +45,7 @@ class Work:
         """The tokens that it took (US-06)."""
         self.blocked = 0
         self.ended = asyncio.Event()
-        self._works = works
+        self.works = works
         self._scope = Scope()
 
     @property
@@ -53,12 +53,17 @@ class Work:
         """Whether it was cancelled by the client."""
         return self._scope.is_cancelled
 
+    @property
+    def was_interrupted(self) -> bool:
+        """Whether it ended by a cancellation, from the client or not, whatever a library made of that (SR-11)."""
+        return self._scope.was_interrupted
+
     def cancel(self) -> None:
         """Cancel what runs inside, or will."""
         self._scope.cancel()
 
     async def __aenter__(self) -> Self:
-        self._works.begin(self)
+        self.works.begin(self)
         self._token = current_work.set(self)
         self._scope.enter()
         return self
@@ -68,7 +73,7 @@ class Work:
     ) -> bool:
         ours = self._scope.leave(error)
         current_work.reset(self._token)
-        self._works.end(self, error)
+        self.works.end(self, error)
         return ours
 
 
@@ -146,7 +151,8 @@ class Works:
         self._tasks.discard(task)
         doing.close()  # of a task that was cancelled before it began; else it has run
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if error is not None and not work.is_cancelled and not isinstance(error, asyncio.CancelledError | RequestError):
+        expected = work.was_interrupted or isinstance(error, asyncio.CancelledError | RequestError | ConnectionClosed)
+        if error is not None and not expected:
             _log.error("the foreground work of a session failed", exc_info=error)
         self.end(work, error)
 
@@ -211,7 +217,7 @@ class Blocked:
 
 def _outcome(work: Work, error: BaseException | None) -> v2.StateUpdate:
     """The idle state that ends this work: its reason, and nothing of an exception's text but a `RequestError`'s."""
-    if work.is_cancelled or isinstance(error, asyncio.CancelledError):
+    if work.was_interrupted or isinstance(error, asyncio.CancelledError):
         return v2.StateUpdate(state="idle", stop_reason="cancelled", usage=work.usage)
     reason = work.stop_reason
     if error is None and (reason in REASONS or reason.startswith("_")):

@@ -6,13 +6,12 @@ sessions, or how updates leave. All of them are for the event loop's thread.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, ClassVar, Final, Self, TypeAlias
 
 import msgspec
 
@@ -25,6 +24,7 @@ from .outgoing import Chunks, Outgoing, new_id
 __all__ = [
     "Block",
     "CompactionWriter",
+    "Entity",
     "MessageWriter",
     "SessionMessageWriter",
     "TerminalWriter",
@@ -137,12 +137,23 @@ class SessionMessageWriter:
         return {name: self._participants.pop(name) for name in names}
 
 
-class _Entity:
-    """What can be cancelled for itself, from the client too, and has an end that is said once."""
+class Entity:
+    """What can be cancelled for itself, from the client too, and has an end that is said once.
 
-    def __init__(self, outgoing: Outgoing) -> None:
+    `registry` holds, while it runs, what the client may cancel, under the entity's kind and id.
+    """
+
+    kind: ClassVar[str]
+    announced_by: ClassVar[str]
+    """The requirement that has it announced first."""
+
+    def __init__(self, outgoing: Outgoing, entity_id: str, registry: dict[tuple[str, str], Entity]) -> None:
         self._outgoing = outgoing
+        self._key = (self.kind, entity_id)
+        self._registry = registry
         self._scope = Scope()
+        self._has_begun = False
+        self._can_cancel = False
         self.is_over = False
         """Whether its end was said."""
 
@@ -151,12 +162,20 @@ class _Entity:
         """Whether the client, or the agent itself, had it cancelled."""
         return self._scope.is_cancelled
 
+    @property
+    def can_cancel(self) -> bool:
+        """Whether the client may cancel it now (TC-18, TM-11)."""
+        return self._can_cancel and not self.is_over
+
     def cancel(self) -> None:
         """Cancel what runs inside its `async with`; what comes after goes on."""
         self._scope.cancel()
 
     async def __aenter__(self) -> Self:
-        await self._begin()
+        """Announce it, without waiting: whatever happens from here on, its end is told."""
+        self._outgoing.post(self._announcement())
+        self._has_begun = True
+        self._registry[self._key] = self
         self._scope.enter()
         return self
 
@@ -164,45 +183,52 @@ class _Entity:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
         ours = self._scope.leave(error)
+        self._registry.pop(self._key, None)
         if not self.is_over:
             with suppress(ConnectionClosed, UsageError):  # then there is nobody to tell, and the error itself goes on
                 await self._end(error)
         return ours
 
-    async def _begin(self) -> None:
-        """Say that it is there."""
+    def _announcement(self) -> v2.SessionUpdate:
+        """The first update of it."""
         raise NotImplementedError
 
     async def _end(self, error: BaseException | None) -> None:
         """Say how it ended, by how it was left."""
         raise NotImplementedError
 
-    def _was_cancelled(self, error: BaseException | None) -> bool:
-        return self.is_cancelled or isinstance(error, asyncio.CancelledError)
+    def _post(self, update: v2.SessionUpdate, ended: str) -> None:
+        """Send an update without waiting; `ended` says what is wrong with it after the end."""
+        if not self._has_begun:
+            raise UsageError(f"{self.announced_by}: a {self.kind} is announced before anything else: use `async with`")
+        if self.is_over:
+            raise UsageError(ended)
+        self._outgoing.post(update)
 
 
-class ToolCallWriter(_Entity):
+class ToolCallWriter(Entity):
     """A tool call, from its announcement to its final status (TC-01, TC-06, TC-09).
 
         async with session.tool_call("Read main.py", kind="read") as call:
-            if await call.request_permission(...):
+            if await session.request_permission("Read main.py?", subject=call):
                 await call.start()
                 await call.write(text)
 
-    Left normally it is `completed`, by an exception `failed` (the exception goes on), by a cancellation `cancelled`.
+    Left normally it is `completed`, by an exception `failed` (the exception goes on), by a cancellation `cancelled`,
+    one that a library has wrapped in an exception of its own included. Its methods raise `UsageError` outside
+    `async with` and after its final status, `EncodeError` for what a client may refuse, and `ConnectionClosed`; what
+    they were given is sent even where their waiting is cancelled.
     """
 
-    def __init__(self, outgoing: Outgoing, fields: v2.ToolCallFields, *, can_cancel: bool) -> None:
-        super().__init__(outgoing)
-        self.tool_call_id = fields.tool_call_id
-        self.status = fields.status
-        self._fields = fields
-        self._can_cancel = can_cancel
+    kind = "tool call"
+    announced_by = "TC-01"
 
-    @property
-    def can_cancel(self) -> bool:
-        """Whether the client may cancel it now (TC-18)."""
-        return self._can_cancel and not self.is_over
+    def __init__(self, outgoing: Outgoing, fields: v2.ToolCallFields, registry: dict[tuple[str, str], Entity]) -> None:
+        super().__init__(outgoing, fields.tool_call_id, registry)
+        self.tool_call_id = fields.tool_call_id
+        self.status: str = fields.status or "pending"
+        self._fields = fields
+        self._can_cancel = _has_cancel(fields.capabilities)
 
     async def start(self) -> None:
         """It runs now: after permission was given, if it needed any. Nothing is sent where it runs already."""
@@ -210,46 +236,54 @@ class ToolCallWriter(_Entity):
             await self.update(status="in_progress")
 
     async def write(self, *content: Block | v2.ToolCallContent) -> None:
-        """Append content; a string is text. The first write starts it."""
+        """Append content; a string is text. The first write starts it (TC-06, TC-07)."""
         await self.start()
         for item in content:
-            await self._send(v2.ToolCallContentChunk(tool_call_id=self.tool_call_id, content=_item_of(item)))
+            self._say(v2.ToolCallContentChunk(tool_call_id=self.tool_call_id, content=_item_of(item)))
+            await self._outgoing.flow()
 
     async def update(self, **fields: Any) -> None:
         """Patch any field: what is omitted stays, None resets it, a value replaces it (TC-02)."""
-        await self._send(v2.ToolCallUpdate(tool_call_id=self.tool_call_id, **fields))
-        self.status = fields.get("status", self.status)
-        self.is_over = self.status in _FINAL
+        status = fields.get("status", self.status) or "pending"
+        if status in _FINAL and self._can_cancel:
+            fields.setdefault("capabilities", None)  # withdrawn with the final status (TC-17)
+        self._say(v2.ToolCallUpdate(tool_call_id=self.tool_call_id, **fields))
+        self.status = status
+        self.is_over = status in _FINAL
+        if "capabilities" in fields:
+            self._can_cancel = _has_cancel(fields["capabilities"])
+        await self._outgoing.flow()
 
     async def complete(self, *content: Block | v2.ToolCallContent, raw_output: Any = msgspec.UNSET) -> None:
-        """It is done; content that is given replaces what was written."""
+        """It is done; content that is given replaces what was written (TC-09)."""
         await self._finish("completed", content, raw_output)
 
     async def fail(self, *content: Block | v2.ToolCallContent, raw_output: Any = msgspec.UNSET) -> None:
-        """It failed; content that is given replaces what was written."""
+        """It failed; content that is given replaces what was written (TC-09)."""
         await self._finish("failed", content, raw_output)
 
     async def _finish(self, status: str, content: Sequence[Block | v2.ToolCallContent], raw_output: Any) -> None:
-        fields: dict[str, Any] = {"status": status, "raw_output": raw_output}
-        if content:
-            fields["content"] = [_item_of(item) for item in content]
-        if self._can_cancel:
-            fields["capabilities"] = None  # withdrawn with the final status (TC-17)
-        await self.update(**fields)
+        replaced: dict[str, Any] = {"content": [_item_of(item) for item in content]} if content else {}
+        await self.update(status=status, raw_output=raw_output, **replaced)
 
-    async def _begin(self) -> None:
-        await self._outgoing.send(
-            v2.ToolCallUpdate(**{name: getattr(self._fields, name) for name in self._fields.__struct_fields__})
-        )
+    def _announcement(self) -> v2.SessionUpdate:
+        return v2.ToolCallUpdate(**{name: getattr(self._fields, name) for name in self._fields.__struct_fields__})
 
     async def _end(self, error: BaseException | None) -> None:
-        status = "cancelled" if self._was_cancelled(error) else "failed" if error is not None else "completed"
-        await self._finish(status, (), msgspec.UNSET)
+        await self.update(status=_how(self._scope, error))
 
-    async def _send(self, update: v2.SessionUpdate) -> None:
-        if self.is_over:
-            raise UsageError(f"TC-09: the tool call {self.tool_call_id} has its final status already")
-        await self._outgoing.send(update)
+    def _say(self, update: v2.SessionUpdate) -> None:
+        self._post(update, f"TC-09: the tool call {self.tool_call_id} has its final status already")
+
+
+def _has_cancel(capabilities: Any) -> bool:
+    """Whether capabilities of an entity let the client cancel it."""
+    return bool(capabilities) and capabilities.cancel is not None
+
+
+def _how(scope: Scope, error: BaseException | None) -> str:
+    """The final status of what was left like this."""
+    return "cancelled" if scope.was_interrupted else "failed" if error is not None else "completed"
 
 
 def _item_of(item: Block | v2.ToolCallContent) -> v2.ToolCallContent:
@@ -260,26 +294,24 @@ def _item_of(item: Block | v2.ToolCallContent) -> v2.ToolCallContent:
     return v2.Content(content=block)
 
 
-class TerminalWriter(_Entity):
+class TerminalWriter(Entity):
     """A terminal that the agent shows: it runs at the agent, the client displays its bytes (TM-01).
 
         async with session.terminal(command="make", cwd="/src") as terminal:
             await terminal.write(output)
             await terminal.exit(0)
 
-    Left without `exit`, it has exited and nothing more is known of it.
+    Left without `exit`, it has exited and nothing more is known of it. Its methods raise as those of `ToolCallWriter`.
     """
 
-    def __init__(self, outgoing: Outgoing, update: v2.TerminalUpdate, *, can_cancel: bool) -> None:
-        super().__init__(outgoing)
+    kind = "terminal"
+    announced_by = "TM-05"
+
+    def __init__(self, outgoing: Outgoing, update: v2.TerminalUpdate, registry: dict[tuple[str, str], Entity]) -> None:
+        super().__init__(outgoing, update.terminal_id, registry)
         self.terminal_id = update.terminal_id
         self._update = update
-        self._can_cancel = can_cancel
-
-    @property
-    def can_cancel(self) -> bool:
-        """Whether the client may cancel it now (TM-11)."""
-        return self._can_cancel and not self.is_over
+        self._can_cancel = _has_cancel(update.capabilities)
 
     @property
     def content(self) -> v2.Terminal:
@@ -289,52 +321,57 @@ class TerminalWriter(_Entity):
     async def write(self, output: bytes | str) -> None:
         """Append output; characters and escape sequences may be cut anywhere (TM-07)."""
         data = output.encode() if isinstance(output, str) else output
-        await self._send(
-            v2.TerminalOutputChunk(terminal_id=self.terminal_id, data=base64.b64encode(data).decode("ascii"))
-        )
+        self._say(v2.TerminalOutputChunk(terminal_id=self.terminal_id, data=base64.b64encode(data).decode("ascii")))
+        await self._outgoing.flow()
 
     async def update(self, **fields: Any) -> None:
         """Patch any field: what is omitted stays, None clears it, a value replaces it (TM-04)."""
-        await self._send(v2.TerminalUpdate(terminal_id=self.terminal_id, **fields))
+        has_exited = bool(fields.get("exit_status"))
+        if has_exited and self._can_cancel:
+            fields.setdefault("capabilities", None)
+        self._say(v2.TerminalUpdate(terminal_id=self.terminal_id, **fields))
+        self.is_over = has_exited
+        if "capabilities" in fields:
+            self._can_cancel = _has_cancel(fields["capabilities"])
+        await self._outgoing.flow()
 
     async def exit(self, exit_code: int | None = None, *, signal: str | None = None) -> None:
         """It has exited (TM-08)."""
-        fields: dict[str, Any] = {"capabilities": None} if self._can_cancel else {}
-        status = v2.TerminalExitStatus(exit_code=exit_code, signal=signal)
-        await self._send(v2.TerminalUpdate(terminal_id=self.terminal_id, exit_status=status, **fields))
-        self.is_over = True
+        await self.update(exit_status=v2.TerminalExitStatus(exit_code=exit_code, signal=signal))
 
-    async def _begin(self) -> None:
-        await self._outgoing.send(self._update)
+    def _announcement(self) -> v2.SessionUpdate:
+        return self._update
 
     async def _end(self, error: BaseException | None) -> None:
         del error
         await self.exit()
 
-    async def _send(self, update: v2.SessionUpdate) -> None:
-        if self.is_over:
-            raise UsageError(f"TM-08: the terminal {self.terminal_id} has exited")
-        await self._outgoing.send(update)
+    def _say(self, update: v2.SessionUpdate) -> None:
+        self._post(update, f"TM-08: the terminal {self.terminal_id} has exited")
 
 
-class CompactionWriter(_Entity):
+class CompactionWriter(Entity):
     """A compaction of the context, from its start to one final status (CP-01, CP-06).
 
         async with session.compaction() as compaction:
             await compaction.write("Retained: the user wants ...")
 
     Left normally it is `completed` with what was written, by an exception `failed`, by a cancellation `cancelled`.
+    It compacts what the model sees; the client discards nothing for it (CP-19), and `usage` is told apart (CP-20).
     """
 
-    def __init__(self, outgoing: Outgoing, compaction_id: str | None) -> None:
-        super().__init__(outgoing)
+    kind = "compaction"
+    announced_by = "CP-10"
+
+    def __init__(self, outgoing: Outgoing, compaction_id: str | None, registry: dict[tuple[str, str], Entity]) -> None:
         self.compaction_id = compaction_id or new_id("cmp")
-        self._has_begun = False
+        super().__init__(outgoing, self.compaction_id, registry)
 
     async def write(self, *content: Block) -> None:
-        """Append to the summary that the user may read (CP-08, CP-16)."""
+        """Append to the summary: what is retained, as a user may read it, and nothing else (CP-08, CP-16)."""
         for block in blocks_of(content):
-            await self._send(v2.CompactionSummaryChunk(compaction_id=self.compaction_id, content=block))
+            self._say(v2.CompactionSummaryChunk(compaction_id=self.compaction_id, content=block))
+            await self._outgoing.flow()
 
     async def complete(self, *summary: Block) -> None:
         """It is done; a summary that is given replaces what was written (CP-12)."""
@@ -345,21 +382,15 @@ class CompactionWriter(_Entity):
         await self._finish("failed", **({"error": error} if error else {}))
 
     async def _finish(self, status: str, **fields: Any) -> None:
-        await self._send(v2.CompactionUpdate(compaction_id=self.compaction_id, status=status, **fields))
+        self._say(v2.CompactionUpdate(compaction_id=self.compaction_id, status=status, **fields))
         self.is_over = True
+        await self._outgoing.flow()
 
-    async def _begin(self) -> None:
-        await self._outgoing.send(v2.CompactionUpdate(compaction_id=self.compaction_id, status="in_progress"))
-        self._has_begun = True
+    def _announcement(self) -> v2.SessionUpdate:
+        return v2.CompactionUpdate(compaction_id=self.compaction_id, status="in_progress")
 
     async def _end(self, error: BaseException | None) -> None:
-        await self._finish(
-            "cancelled" if self._was_cancelled(error) else "failed" if error is not None else "completed"
-        )
+        await self._finish(_how(self._scope, error))
 
-    async def _send(self, update: v2.SessionUpdate) -> None:
-        if not self._has_begun:
-            raise UsageError("CP-10: a compaction is announced before anything is written: use `async with`")
-        if self.is_over:
-            raise UsageError("CP-06, CP-10: the compaction has its final status already")
-        await self._outgoing.send(update)
+    def _say(self, update: v2.SessionUpdate) -> None:
+        self._post(update, "CP-06, CP-10: the compaction has its final status already")
