@@ -885,6 +885,27 @@ async def test_a_child_that_dies_fails_the_call_that_waits_with_its_exit_code_an
             await peer.notify(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id="s"))
 
 
+@on_each_loop
+async def test_who_sends_to_a_child_that_reads_no_more_learns_how_it_ended() -> None:
+    """S-PR-01: writing fails before the child has ended; every sender is told all the same how it did."""
+    code = "import os, sys; os.close(0); os.write(1, b'\\n'); sys.stderr.write('it broke'); sys.exit(7)"
+    async with client_of(await spawn_process(sys.executable, "-c", code)) as peer:
+        cancel = v2.CancelSessionNotification(session_id="s")
+        while peer.closed is None:
+            with suppress(ConnectionClosed):
+                peer.post(v2.SESSION_CANCEL, cancel)
+            await asyncio.sleep(0)
+        for calls in (
+            peer.notify(v2.SESSION_CANCEL, cancel),
+            peer.request(v2.SESSION_LIST, LIST),
+            peer.send_line(b"{}\n"),
+            peer.drain(),
+        ):
+            with pytest.raises(ConnectionClosed) as error:
+                await calls
+            assert (error.value.exit_code, error.value.stderr_tail) == (7, b"it broke")
+
+
 async def program(role: str) -> ScriptedPeer:
     """A process that runs a peer in this role, for a script to talk to."""
     return ScriptedPeer(await spawn_process(sys.executable, str(PROGRAMS / "peer.py"), role))

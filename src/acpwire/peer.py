@@ -137,7 +137,7 @@ class Peer:
         await self._is_shut.wait()
         if self._shutdown is not None:
             await asyncio.shield(self._shutdown)
-        return self._connection.closed or self._channel.closed_error()
+        return self._why()
 
     async def close(self, cause: ConnectionClosed | None = None) -> None:
         """Close the connection: fail what waits, cancel handlers, send what is unsent, close the transport.
@@ -191,6 +191,8 @@ class Peer:
 
         Raises `EncodeError` and `ConnectionClosed`. It is sent even where the waiting is cancelled.
         """
+        if self._broken is not None:
+            await self._gone()
         if self.post(method, params) >= FLUSH:
             await self.flow()
 
@@ -210,7 +212,7 @@ class Peer:
     async def send_line(self, line: bytes) -> None:
         """Send a line as it is, its LF included, as `notify` does; the caller vouches for it."""
         if self._broken is not None:
-            raise self._broken.again()
+            await self._gone()
         size = self._connection.send_line(line)
         if not self._is_flush_due:
             self._send_soon()
@@ -262,16 +264,26 @@ class Peer:
         """Nothing can be written any more. What the peer had said before is still read, for a moment."""
         self._broken = error
         self._has_room.set()
-        self._loop.call_later(min(_LAST_WORDS, self._limits.grace), self._shut, error)
+        self._loop.call_later(min(_LAST_WORDS, self._limits.grace), self._end_broken)
+
+    def _end_broken(self) -> None:
+        self._shut(self._channel.closed_error())
+
+    async def _gone(self) -> None:
+        """Raise why nothing can be sent, once all is known of that: of a process, how it ended."""
+        await self._is_shut.wait()
+        raise self._why().again()
+
+    def _why(self) -> ConnectionClosed:
+        return self.closed or self._broken or self._channel.closed_error()
 
     async def _room(self) -> None:
         """Wait while too much is unsent. Raises `ConnectionClosed`."""
         while self._channel.unsent > self._limits.unsent and self._broken is None and self.closed is None:
             self._has_room.clear()
             await self._has_room.wait()
-        gone = self._broken or self.closed
-        if gone is not None:
-            raise gone.again()
+        if self._broken is not None or self.closed is not None:
+            await self._gone()
 
     def _drained(self) -> None:
         """The channel has written everything, or never will."""
