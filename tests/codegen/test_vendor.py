@@ -34,6 +34,8 @@ from acpwire_codegen.dialect import refs
 from acpwire_codegen.model import Model
 from acpwire_codegen.prune import UnknownRootError, prune
 
+from .support import EMPTY, source_of
+
 ROOT = Path(__file__).parents[2]
 WIRE = Path(next(iter(acpwire.__path__))) / "wire"
 SCHEMAS = ROOT / "tests" / "corpus" / "schemas"
@@ -97,6 +99,9 @@ def test_what_is_left_is_closed_and_nothing_is_in_it_that_nothing_asks_for() -> 
             before = len(reached)
             reached |= {name for one in reached for name in mentioned.get(one, ())}
         assert mentioned.keys() <= reached, root
+        tables = (pruned.choices, pruned.states, pruned.values, pruned.meta_rules, pruned.names.values())
+        assert {name for table in tables for name in table} <= mentioned.keys(), root
+        assert {rule.owner for rule in pruned.rules} <= mentioned.keys(), root
 
 
 def test_what_is_left_is_as_it_was() -> None:
@@ -217,6 +222,18 @@ SMALL: dict[str, Any] = {
         },
     }
 }
+
+
+def test_a_closed_union_is_not_narrowed_for_then_what_it_lacks_would_be_an_error() -> None:
+    """Its variants are types like any other, without the notification and without their tags as names."""
+    closed = json.loads(json.dumps(SMALL))
+    del closed["$defs"]["Update"]["anyOf"][2]
+    model = build(source_of(closed), EMPTY)
+    assert [union.open for union in model.unions] == [False]
+    pruned = prune(model, ["Said"])
+    assert (_names(pruned), pruned.unions, pruned.methods) == ({"Said"}, [], [])
+    with pytest.raises(UnknownRootError):
+        prune(model, ["said"])
 
 
 class Project(NamedTuple):
@@ -353,6 +370,13 @@ def test_only_what_was_asked_for_is_copied(copied: Project, capsys: pytest.Captu
         "malformed $.params.update",
         "False [('go', 'client', 'notification')]",
     ]
+
+
+def test_the_order_in_which_types_are_named_means_nothing(copied: Project) -> None:
+    schema = ("--schema", str(copied.directory / "acp.json"))
+    assert copied.vendor(*NEW, *schema, "--types", "Said,Done") == 0
+    assert copied.vendor("--check", "--types", "Done, Said,Done") == 0
+    assert copied.vendor("--check", "--types", "Done") == 1
 
 
 def _python(path: Path, script: str, *arguments: str, python: str = sys.executable, options: str = "-B") -> str:
