@@ -114,6 +114,8 @@ class Comparison:
 
     def definitions(self, old: str, new: str) -> Iterator[Found]:
         """All differences of two definitions, and the pairs that meet in them."""
+        if form(self.old[old]) != form(self.new[new]):  # a definition may be no more than a name for another one
+            old, new = end({"$ref": old}, self.old), end({"$ref": new}, self.new)
         one, two = self.old[old], self.new[new]
         forms = form(one), form(two)
         if forms == ("object", "object"):
@@ -353,7 +355,8 @@ class Comparison:
             at = _At(place, f"({_untagged(other)})", subject)
             words = _as_tagged(old, tag), _as_tagged(new, other)
             if (tag in old["variants"]) != (other in new["variants"]):
-                yield at.differs("VT", words, _BOTH)
+                named = Subject(place, value=tag if tag in old["variants"] else other)
+                yield Difference("VT", place, at.step, words, _BOTH, named)
             elif tag != other and tag in old["variants"]:
                 yield at.differs(
                     "RN", words, ("soft" if old["open"] else "breaking", "soft" if new["open"] else "breaking")

@@ -19,7 +19,7 @@ from .dialect import Node, Schema, alternatives, refs
 from .differences import Comparison, Difference, Meeting
 from .load import Source
 from .normalise import normalise
-from .shapes import said
+from .shapes import Defs, form, said
 from .wording import Words, rewordings, translated
 
 Key = tuple[str, str, str]
@@ -76,6 +76,7 @@ class _Drift:
         """Run the comparison."""
         self._methods()
         self._batches()
+        self._moves()
         self._leftovers()
         self._spread()
         for (old, _), met in self.met.items():
@@ -95,11 +96,8 @@ class _Drift:
         old, new = _methods(self.old), _methods(self.new)
         gone = [key for key in old if key not in new]
         come = [key for key in new if key not in old]
-        renamed: dict[Key, Key] = {}
-        for key in gone:
-            others = [other for other in come if self._is_renamed(key, other, old[key], new[other])]
-            if len(others) == 1 and others[0] not in renamed.values():
-                renamed[key] = others[0]
+        pairs = [(one, two) for one in gone for two in come if self._is_renamed(one, two, old[one], new[two])]
+        renamed = {one: two for one, two in pairs if sum(one in pair or two in pair for pair in pairs) == 1}
         for key, other in {**{key: key for key in old if key in new}, **renamed}.items():
             if key != other:
                 self._method(key, _said(key), _said(other), "breaking", "breaking")
@@ -121,10 +119,13 @@ class _Drift:
             return False
         if not all(self.comparison.are_alike(before[part], after[part]) for part in before):
             return False
-        tokens = [set(re.split(r"[/_$]", name)) - {"session", "update", "set"} for name in (old[0], new[0])]
+        words = [set(re.split(r"[/_$]", name)) - {"session", "update", "set"} for name in (old[0], new[0])]
+        if words[0] & words[1] or before["params"] == after["params"]:
+            return True
+        spaces = [name.rpartition("/")[0] for name in (old[0], new[0])]
         own = set(self.old.defs[before["params"]].get("properties", {})) - {"sessionId", "_meta"}
         equal = all(self.comparison.are_equal(before[part], after[part]) for part in before)
-        return bool(tokens[0] & tokens[1]) or (bool(own) and equal) or _names_like(before, after)
+        return equal and (bool(own) or spaces[0] == spaces[1] != "")
 
     def _method(
         self, key: Key, old: str, new: str, receiver: str, sender: str, places: Mapping[str, str] | None = None
@@ -178,6 +179,35 @@ class _Drift:
                 else:
                     met.inner.append(found)
                     queue.append(((found.old, found.new), path + found.step))
+
+    def _moves(self) -> None:
+        """Objects that left one object and came into another, as capabilities do, are the same ones in a new place."""
+        come: dict[str, list[tuple[Difference, str]]] = {}
+        for found in self._found("F+o", "F+r"):
+            for target, step in _objects_in(self.new.defs, found.definition, found.subject.member):
+                come.setdefault(target, []).append((found, step))
+        for (old, _), met in [*self.met.items()]:
+            for index, found in enumerate(met.found):
+                if found.cls != "F-":
+                    continue
+                target = next((name for name, _ in _objects_in(self.old.defs, old, found.subject.member, depth=1)), "")
+                places = come.get(target, [])
+                if len(places) != 1 or (target, target) in self.met:
+                    continue
+                other, step = places[0]
+                words = f"{found.definition}{found.step}", f"{other.definition}{step}"
+                met.found[index] = dataclasses.replace(found, cls="RN", said=words, felt=("breaking", "breaking"))
+                met.inner.append(Meeting(target, target, found.step))
+                self._pair((target, target), met.path + found.step)
+                if step == other.step:
+                    self._drop(other)
+
+    def _found(self, *classes: str) -> list[Difference]:
+        return [found for met in self.met.values() for found in met.found if found.cls in classes]
+
+    def _drop(self, found: Difference) -> None:
+        for met in self.met.values():
+            met.found = [one for one in met.found if one is not found]
 
     def _leftovers(self) -> None:
         """Definitions of one name that never met: those of no method are in the envelope of every message."""
@@ -428,11 +458,6 @@ def _said(key: Key) -> str:
     return f"{method} ({kind} to the {side})" if side in ("agent", "client", "proxy") else f"{method} ({kind})"
 
 
-def _names_like(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-    """Whether the definitions of two methods are called the same."""
-    return before["params"] == after["params"]
-
-
 def _roots(schema: Schema) -> list[str]:
     return list(schema.methods)
 
@@ -447,6 +472,16 @@ def _reached(schema: Schema, roots: list[str]) -> set[str]:
             seen.add(name)
             left += [target for target in _held(schema.defs[name]) if target in schema.defs]
     return seen
+
+
+def _objects_in(defs: Defs, place: str, name: str, depth: int = 3) -> Iterator[tuple[str, str]]:
+    """The objects and unions that a member refers to, and those in their members in turn, with the way to each."""
+    for target in refs(defs.get(place, {}).get("properties", {}).get(name, {})):
+        if form(defs[target]) != "type":
+            yield target, f".{name}"
+            if depth > 1:
+                for inner in defs[target].get("properties", {}):
+                    yield from ((end, f".{name}{step}") for end, step in _objects_in(defs, target, inner, depth - 1))
 
 
 def _held(node: Node) -> Iterator[str]:

@@ -80,7 +80,7 @@ def member(owner: Node, name: str) -> Node:
 
 def default(node: Node) -> str:
     """The default of a member as JSON."""
-    return json.dumps(node["default"]) if "default" in node else ""
+    return json.dumps(node["default"], sort_keys=True) if "default" in node else ""
 
 
 def implied(node: Node, defs: Defs) -> Any:

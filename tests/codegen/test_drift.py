@@ -1,0 +1,342 @@
+"""What changed between two schemas: every class of change by its examples, real pairs, and edits made up at random.
+
+Owns: `acpwire_codegen.drift` with `differences`, `shapes`, `wording` and `changes`. The examples are one file each in
+`drift/`: a pair of small schemas after a change that the protocol's drafts have seen, and what must be told of it.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from acpwire_codegen import load
+from acpwire_codegen.changes import CLASSES, SEVERITIES, Change, Report
+from acpwire_codegen.dialect import Node
+from acpwire_codegen.drift import compare
+from acpwire_codegen.normalise import normalise
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((Path(__file__).parent / "drift").glob("*.json"))
+SCHEMAS = ROOT / "tests" / "corpus" / "schemas"
+OVERRIDES = load.read_tables(ROOT / "schema").overrides
+
+
+def _schema(defs: Node, root: Node | None = None) -> load.Source:
+    return load.as_source("made up", json.dumps({**(root or {}), "$defs": defs}).encode(), "made up")
+
+
+def _example(path: Path) -> tuple[Node, load.Source, load.Source]:
+    example: Node = json.loads(path.read_text("utf-8"))
+    sources = [_schema(example[side], example.get(f"{side} root")) for side in ("old", "new")]
+    return example, sources[0], sources[1]
+
+
+def _told(report: Report) -> list[tuple[str, str, str, str]]:
+    return sorted((change.cls, change.name, change.receiver, change.sender) for change in report.changes)
+
+
+def _one(old: Node, new: Node, overrides: Node | None = None) -> Change:
+    """The one change between two sets of definitions."""
+    (change,) = compare(_schema(old), _schema(new), overrides or {}).changes
+    return change
+
+
+def _params(members: Node, required: tuple[str, ...] = (), **defs: Node) -> Node:
+    """Definitions with a notification of the client that has these members."""
+    tell = {"type": "object", "properties": members, "required": list(required), "x-method": "tell", "x-side": "client"}
+    return {"TellNotification": tell, **defs}
+
+
+# --- the examples -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_a_change_that_drafts_have_seen_is_told_as_what_it_is_and_nothing_else(path: Path) -> None:
+    example, old, new = _example(path)
+    wanted = sorted((one["class"], one["name"], one["receiver"], one["sender"]) for one in example["changes"])
+    assert _told(compare(old, new, {})) == wanted
+
+
+def test_there_is_an_example_for_every_change_that_is_known_and_for_every_class() -> None:
+    examples = [json.loads(path.read_text("utf-8")) for path in EXAMPLES]
+    assert [example["example"] for example in examples] == list(range(1, 69))
+    told = {change["class"] for example in examples for change in example["changes"]}
+    assert told == set(CLASSES)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_says_something_of_both_parties_and_what_to_do(path: Path) -> None:
+    _, old, new = _example(path)
+    for change in compare(old, new, {}).changes:
+        assert change.receiver in SEVERITIES
+        assert change.sender in SEVERITIES
+        assert change.kind == ("prose" if change.cls in ("TS", "ST", "DS") else "structure")
+        assert change.advice.endswith(".")
+        assert not {"{name}", "{old}", "{new}"} & {*change.advice.split()}
+        assert change.definition
+        assert change.path
+
+
+# --- what is no change ------------------------------------------------------------------------------------------------
+
+
+def _structures() -> list[Path]:
+    return [ROOT / "schema" / load.STRUCTURE, *sorted(SCHEMAS.glob("*.json"))]
+
+
+def _shuffled(value: Any, seed: random.Random) -> Any:
+    """The same JSON with the members of every object in another order."""
+    if isinstance(value, dict):
+        members = [(key, _shuffled(child, seed)) for key, child in value.items()]  # pyright: ignore[reportUnknownVariableType]  # any JSON
+        seed.shuffle(members)
+        return dict(members)
+    if isinstance(value, list):
+        return [_shuffled(child, seed) for child in value]  # pyright: ignore[reportUnknownVariableType]  # any JSON
+    return value
+
+
+@pytest.mark.parametrize("path", _structures(), ids=lambda path: path.stem)
+def test_nothing_is_told_of_a_schema_written_in_another_order_and_layout(path: Path) -> None:
+    document = json.loads(path.read_text("utf-8"))
+    other = _shuffled(document, random.Random(1))  # noqa: S311  # any order will do
+    assert list(other["$defs"]) != list(document["$defs"])
+    sources = [
+        load.as_source("a", json.dumps(one, indent=i).encode(), "a") for i, one in ((3, document), (None, other))
+    ]
+    assert compare(sources[0], sources[1], OVERRIDES).changes == ()
+
+
+def test_nothing_is_told_of_the_pinned_schema_against_itself_with_all_its_words() -> None:
+    pinned = load.read_pinned(ROOT / "schema")
+    assert pinned.prose
+    assert compare(pinned, pinned, OVERRIDES).changes == ()
+
+
+# --- real neighbours --------------------------------------------------------------------------------------------------
+
+NEIGHBOURS = {
+    ("1.6.1", "1.8.0"): {
+        "L": [
+            *("AuthMethodTerminal.args", "AuthMethodTerminal.env", "DidChangeDocumentNotification.contentChanges"),
+            *("ForkSessionRequest.additionalDirectories", "ForkSessionRequest.mcpServers"),
+            *("NewSessionRequest.additionalDirectories", "NewSessionRequest.mcpServers"),
+            *("ResumeSessionRequest.additionalDirectories", "ResumeSessionRequest.mcpServers"),
+            "ResumeSessionRequest.replayFrom",
+        ],
+        "V+": ["IdleStateUpdate.stopReason"],
+        "F+o": ["ErrorStopReason.error"],
+        "DR": ["StopReason"],
+    },
+    ("2.1.0", "2.2.0"): {
+        "M": ["AgentBatchCall", "AgentBatchResponse", "ClientBatchCall", "ClientBatchResponse"],
+        "RQ+": ["ElicitationSchema.properties", "ElicitationSchema.type"],
+        "D": ["ElicitationSchema.properties", "ElicitationSchema.type"],
+        "T": ["Error.data"],
+        "L": ["SessionInfo.additionalDirectories"],
+        "B": [
+            *("Annotations.lastModified", "Cost.currency", "PromptRequest.prompt"),
+            *("SessionConfigSelectGroup.options", "SessionConfigSelectOptions"),
+        ],
+        "V+": ["ElicitationContentValue"],
+        "F+o": ["SubagentUpdate.additionalDirectories", "SubagentUpdate.cwd"],
+    },
+    ("2.2.0", "pinned"): {
+        "M": [
+            *("proxy/initialize", "proxy/successor", "proxy/successor", "session/archive", "session/set_title"),
+            *("session/status", "session/unarchive", "terminal/cancel", "tool_call/cancel"),
+            *("auth/status", "auth/status_update"),
+        ],
+        "E+": ["ToolCallStatus"],
+        "F+o": [
+            *("AgentAuthCapabilities.status", "ListSessionsRequest.archived", "RunningStateUpdate.background"),
+            *("SessionCapabilities.archive", "SessionCapabilities.status", "SessionCapabilities.title"),
+            *("SessionInfo.archived", "TerminalUpdate.capabilities", "ToolCallUpdate.capabilities"),
+        ],
+    },
+}
+
+
+def _version(name: str) -> load.Source:
+    if name == "pinned":
+        return load.read_pinned(ROOT / "schema")
+    return load.read_schema(SCHEMAS / f"{name}-v2.unstable.json", name)
+
+
+@pytest.mark.parametrize("pair", NEIGHBOURS, ids="-".join)
+def test_of_neighbouring_versions_exactly_what_changed_is_told(pair: tuple[str, str]) -> None:
+    """Each list was checked against both files by hand."""
+    report = compare(_version(pair[0]), _version(pair[1]), OVERRIDES)
+    told: dict[str, list[str]] = {}
+    for change in report.structure:
+        told.setdefault(change.cls, []).append(change.name)
+    assert {cls: sorted(names) for cls, names in told.items()} == {
+        cls: sorted(names) for cls, names in NEIGHBOURS[pair].items()
+    }
+
+
+def test_any_pair_takes_seconds() -> None:
+    old, new = _version("1.6.1"), _version("pinned")
+    begun = time.perf_counter()
+    compare(old, new, OVERRIDES)
+    assert time.perf_counter() - begun < 10
+
+
+# --- random edits of the pinned schema --------------------------------------------------------------------------------
+
+
+@cache
+def _plain_members() -> list[tuple[str, str]]:
+    """(definition, member) of the pinned schema where a member stands in one object alone, under its own name."""
+    pinned = load.read_pinned(ROOT / "schema")
+    defs = normalise(pinned.document).defs
+    places: dict[str, list[str]] = {}
+    for place, node in defs.items():
+        for child in node.get("properties", {}).values():
+            places.setdefault(child.get("at", ""), []).append(place)
+    return [
+        (place, wire)
+        for place, node in defs.items()
+        if "properties" in node and not {"state", "exclusive", "extra", "when"} & set(node) and "/" not in place
+        if not any("of" in child for child in node["properties"].values())
+        for wire, child in node["properties"].items()
+        if places[child.get("at", "")] == [place] and child["at"] == f"/$defs/{place}/properties/{wire}"
+    ]
+
+
+def _edits() -> dict[str, Any]:
+    """Class -> an edit of one member, which says whether it could be made."""
+
+    def add(required: bool) -> Any:
+        def edit(owner: Node, wire: str) -> str | None:
+            name = f"{wire}Zzyzx"
+            owner["properties"][name] = {"type": "array", "items": {"type": "array", "items": {"type": "boolean"}}}
+            if required:
+                owner["required"] = [*owner.get("required", []), name]
+            return name
+
+        return edit
+
+    def remove(owner: Node, wire: str) -> str | None:
+        del owner["properties"][wire]
+        owner["required"] = [name for name in owner.get("required", []) if name != wire]
+        return wire
+
+    def require(owner: Node, wire: str) -> str | None:
+        child = owner["properties"][wire]
+        flagged = any(key.startswith("x-") for key in child)
+        if wire in owner.get("required", []) or flagged or "default" in child:
+            return None
+        owner["required"] = [*owner.get("required", []), wire]
+        return wire
+
+    def free(owner: Node, wire: str) -> str | None:
+        if wire not in owner.get("required", []):
+            return None
+        owner["required"] = [name for name in owner["required"] if name != wire]
+        return wire
+
+    def strict(owner: Node, wire: str) -> str | None:
+        child = owner["properties"][wire]
+        return wire if child.pop("x-deserialize-default-on-error", None) else None
+
+    def retype(owner: Node, wire: str) -> str | None:
+        child = owner["properties"][wire]
+        if child.get("type") != "string" or set(child) != {"type"}:
+            return None
+        child["type"] = "boolean"
+        return wire
+
+    def nullable(owner: Node, wire: str) -> str | None:
+        child = owner["properties"][wire]
+        if not isinstance(child.get("type"), str) or {"const", "enum"} & set(child):
+            return None
+        child["type"] = [child["type"], "null"]
+        return wire
+
+    def bound(owner: Node, wire: str) -> str | None:
+        child = owner["properties"][wire]
+        if "array" not in (child.get("type"), *child.get("type", ())) or "minItems" in child:
+            return None
+        child["minItems"] = 2
+        return wire
+
+    return {
+        "F+o": add(required=False),
+        "F+r": add(required=True),
+        "F-": remove,
+        "RQ+": require,
+        "RQ-": free,
+        "L": strict,
+        "T": retype,
+        "N": nullable,
+        "B": bound,
+    }
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(data=st.data())
+def test_a_random_edit_of_a_member_is_told_as_what_it_is_and_nothing_else(data: st.DataObject) -> None:
+    pinned = load.read_pinned(ROOT / "schema")
+    cls = data.draw(st.sampled_from(sorted(_edits())))
+    possible: list[tuple[str, str]] = []
+    for place, wire in _plain_members():
+        owner = copy.deepcopy(pinned.document["$defs"][place])
+        if _edits()[cls](owner, wire):
+            possible.append((place, wire))
+    place, wire = data.draw(st.sampled_from(possible))
+    document = copy.deepcopy(pinned.document)
+    name = _edits()[cls](document["$defs"][place], wire)
+    edited = load.as_source("edited", json.dumps(document).encode(), "edited")
+    changes = compare(load.Source(pinned.document, {}, "a", "a", pinned=False), edited, {}).changes
+    assert [(change.cls, change.name) for change in changes] == [(cls, f"{place}.{name}")]
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_a_random_edit_of_a_set_or_a_union_is_told_as_what_it_is_and_nothing_else(data: st.DataObject) -> None:
+    pinned = load.read_pinned(ROOT / "schema")
+    defs = normalise(pinned.document).defs
+    document = copy.deepcopy(pinned.document)
+    cls = data.draw(st.sampled_from(["E+", "E-", "V+", "V-"]))
+    form = "enum" if cls[0] == "E" else "variants"
+    named = [
+        name
+        for name, node in defs.items()
+        if len(node.get(form, ())) > 1 and name in document["$defs"] and node["open"]
+    ]
+    place = data.draw(st.sampled_from(named))
+    branches: list[Node] = document["$defs"][place]["anyOf"]
+    known = [branch for branch in branches if branch.get("title") not in ("other", "unknown", "titled")]
+    fallback = branches[-1]
+    if cls == "E+":
+        branches.insert(0, {**known[0], "const": -7 if known[0]["type"] == "integer" else "zzyzx"})
+        wanted = place
+    elif cls == "E-":
+        branches.remove(data.draw(st.sampled_from(known)))
+        wanted = place
+    else:
+        tag = defs[place]["tag"]
+        victim = data.draw(st.sampled_from([branch for branch in known if "const" in branch["properties"][tag]]))
+        if cls == "V+":
+            value = "zzyzx"
+            mark = {tag: {"type": "string", "const": value}}
+            branches.insert(0, {"type": "object", "properties": mark, "required": [tag]})
+            fallback["not"]["anyOf"].append({"type": "object", "properties": mark, "required": [tag]})
+        else:
+            value = victim["properties"][tag]["const"]
+            branches.remove(victim)
+            listed = fallback["not"]["anyOf"]
+            fallback["not"]["anyOf"] = [one for one in listed if one["properties"][tag]["const"] != value]
+        wanted = f"{place}({value})"
+    edited = load.as_source("edited", json.dumps(document).encode(), "edited")
+    changes = compare(load.Source(pinned.document, {}, "a", "a", pinned=False), edited, {}).changes
+    assert [(change.cls, change.name) for change in changes] == [(cls, wanted)]
