@@ -5,14 +5,20 @@ Owns: nothing but the names that a block expects to exist around it.
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import pytest
 
 import acpwire
+import acpwire.testing
 from acpwire import cli, v2
 from acpwire_codegen.__main__ import main as codegen
 
@@ -40,7 +46,68 @@ class Target:
         self.got.append(line)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=[block.splitlines()[0][:40] for block in BLOCKS])
+(AGENT,) = [block for block in BLOCKS if "run_agent(" in block]
+(CLIENT,) = [block for block in BLOCKS if "asyncio.run(" in block]
+INSIDE = [block for block in BLOCKS if re.search(r"^(async|await)\b", block, re.MULTILINE)]
+"""What stands inside a coroutine function, or is one."""
+PLAIN = [block for block in BLOCKS if block not in {AGENT, CLIENT, *INSIDE}]
+
+
+def test_the_shortest_agent_and_the_shortest_client_run_as_printed(tmp_path: Path) -> None:
+    """Each in a process of its own, the agent under the name that the client calls it by."""
+    (tmp_path / "agent.py").write_text(AGENT, "utf-8")
+    program = tmp_path / "my-agent"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{tmp_path / "agent.py"}" "$@"\n', "utf-8")
+    program.chmod(0o755)
+    environment = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", CLIENT],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    said = "you said: Explain this repository"
+    assert (done.stdout, done.stderr, done.returncode) == (f"{said}{said}\n", "", 0)
+
+
+def test_a_tool_that_asks_runs_as_printed_and_does_as_its_comment_says() -> None:
+    (tool,) = [block for block in INSIDE if "tool_call(" in block]
+    names: dict[str, Any] = {"run_tests": _run_tests}
+    exec(compile(tool, "README.md", "exec"), names)  # noqa: S102  # our own text
+    members = {"info": v2.Implementation(name="tool", version="1"), "prompt": names["prompt"]}
+    agent: Any = type("Tool", (acpwire.Agent,), members)()
+
+    class Agrees(acpwire.Client):
+        async def request_permission(
+            self, session: acpwire.ClientSession, request: v2.RequestPermissionRequest
+        ) -> v2.PermissionOption:
+            return request.options[0]
+
+    async def statuses(client: acpwire.Client) -> list[str]:
+        async with acpwire.testing.connect(agent, client) as connection:
+            session = await connection.new_session(cwd="/")
+            updates = [update async for update in await session.prompt("go")]
+        return [update.status for update in updates if isinstance(update, v2.ToolCallUpdate)]  # type: ignore[misc]  # each says it
+
+    assert asyncio.run(statuses(Agrees())) == ["pending", "in_progress", "completed"]
+    assert asyncio.run(statuses(acpwire.Client())) == ["pending", "failed"]
+
+
+async def _run_tests() -> str:
+    return "all passed"
+
+
+def test_an_agent_and_a_client_in_one_process_run_as_printed() -> None:
+    (block,) = [block for block in INSIDE if "testing.connect(" in block]
+    names: dict[str, Any] = {"acpwire": acpwire}
+    exec(compile(AGENT.replace("acpwire.run_agent", "str"), "README.md", "exec"), names)  # noqa: S102  # our own text
+    exec(compile(f"async def run():\n{indent(block, '    ')}", "README.md", "exec"), names)  # noqa: S102  # our own text
+    asyncio.run(names["run"]())
+
+
+@pytest.mark.parametrize("block", PLAIN, ids=[block.splitlines()[0][:40] for block in PLAIN])
 def test_a_block_runs_as_printed(
     block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
