@@ -408,6 +408,9 @@ class Comparison:
         """An object became a union, or a union an object; most often its one variant until then, or from then on."""
         one, two = self.old[old], self.new[new]
         is_union = "variants" in one
+        if one.get("tag", one.get("state")) == two.get("tag", two.get("state")):
+            yield from self._flattened(old, one, two)
+            return
         words = [f"told apart by {node['tag']}" if "variants" in node else "one object" for node in (one, two)]
         for tag, target in (one if is_union else two)["variants"].items():
             pair = (target, new) if is_union else (old, target)
@@ -417,6 +420,14 @@ class Comparison:
                 yield Meeting(pair[0], pair[1], f"({tag})")
                 return
         yield Difference("VT", old, "", (words[0], words[1]), _BOTH, Subject(old))
+
+    def _flattened(self, place: str, old: Node, new: Node) -> Iterator[Difference]:
+        """One union, which one schema has as the payload of another and therefore flat; only its tags are compared."""
+        before, after = (node.get("variants") or dict.fromkeys(tags(node)) for node in (old, new))
+        for tag in before.keys() ^ after.keys():
+            felt = ("none", "soft") if tag in before else ("soft", "none")
+            words = (tag, "") if tag in before else ("", tag)
+            yield Difference("V-" if tag in before else "V+", place, f"({tag})", words, felt, Subject(place, value=tag))
 
 
 # --- differences that need no schema around them ----------------------------------------------------------------------

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .changes import Change, Report, Subject, note_for, ordered
-from .dialect import Node, Schema, alternatives, refs
+from .dialect import Node, Schema, alternatives, refs, walk
 from .differences import Comparison, Difference, Meeting
 from .load import Source
 from .normalise import normalise
@@ -210,13 +210,14 @@ class _Drift:
             met.found = [one for one in met.found if one is not found]
 
     def _leftovers(self) -> None:
-        """Definitions of one name that never met: those of no method are in the envelope of every message."""
-        met = {old for old, _ in self.met}, {new for _, new in self.met}
-        reached = _reached(self.old, _roots(self.old)), _reached(self.new, _roots(self.new))
+        """Definitions of one name that never met: parts of the envelopes, what no message has, and names used anew."""
+        parts = _envelope_parts(self.sources[0], self.old), _envelope_parts(self.sources[1], self.new)
+        reached = _reached(self.old, [*self.old.methods, *parts[0]]), _reached(self.new, [*self.new.methods, *parts[1]])
         for name in sorted(self.old.defs.keys() & self.new.defs.keys()):
-            if name in met[0] or name in met[1] or name.endswith("/other"):
+            where = name in reached[0], name in reached[1]
+            if any(name in pair for pair in self.met) or name.endswith("/other") or where[0] != where[1]:
                 continue
-            if name not in reached[0] or name not in reached[1]:
+            if name in parts[0] & parts[1] or not any(where):
                 self._walk((name, name), name, {"agent", "client"}, "both ways: every message")
             elif self.comparison.are_alike(name, name):
                 self._walk((name, name), name, {"agent", "client"}, "both ways: other messages")
@@ -458,8 +459,11 @@ def _said(key: Key) -> str:
     return f"{method} ({kind} to the {side})" if side in ("agent", "client", "proxy") else f"{method} ({kind})"
 
 
-def _roots(schema: Schema) -> list[str]:
-    return list(schema.methods)
+def _envelope_parts(source: Source, schema: Schema) -> set[str]:
+    """What the JSON-RPC envelopes hold beside the params and results of methods, such as errors and ids."""
+    envelopes = [name for name, why in schema.dropped.items() if why == "a JSON-RPC envelope"]
+    held = {node["$ref"] for name in envelopes for _, node in walk(source.document["$defs"][name]) if "$ref" in node}
+    return {name.removeprefix("#/$defs/") for name in held} & schema.defs.keys() - schema.methods.keys()
 
 
 def _reached(schema: Schema, roots: list[str]) -> set[str]:
