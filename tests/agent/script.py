@@ -139,3 +139,23 @@ def agent_of(prompt: Prompt, **members: Any) -> Agent:
 def dumps(value: Any) -> str:
     """A value as text, to look for something in it."""
     return json.dumps(value)
+
+
+async def said(prompt: Callable[[AgentSession], Any], ends: str = "end_turn", **members: Any) -> list[Any]:
+    """What a prompt that does this makes an agent say, without the user's message and the states."""
+
+    async def does(session: AgentSession, _: UserPrompt) -> Any:
+        return await prompt(session)
+
+    async with serving(agent_of(does, **members)) as script:
+        session = await session_of(script)
+        await script.prompt(session)
+        idle = await script.idle(session)
+        assert idle["stopReason"] == ends, script.seen
+        await script.expect_nothing()
+        return [one for one in script.updates(session)[1:] if one["sessionUpdate"] != "state_update"]
+
+
+async def doing(script: Script, session: str) -> Any:
+    """Have the agent begin with what a prompt asks for, and return the answer."""
+    return await script.answered(await script.prompt(session))
