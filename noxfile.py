@@ -72,6 +72,21 @@ def generate(session: nox.Session) -> None:
 
 
 @nox.session
+def drift(session: nox.Session) -> None:
+    """What changed upstream since the pin (needs npm); arguments after `--` are passed on, as `--format markdown`."""
+    _install(session)
+    pinned = nox.project.load_toml("schema/PINNED.toml")["package"]
+    session.run("acpwire-codegen", "drift", "pinned", f"npm:{pinned}@latest", *session.posargs)
+
+
+@nox.session(name="drift-history")
+def drift_history(session: nox.Session) -> None:
+    """Compare 15 published drafts, each with the next (needs npm)."""
+    _install(session)
+    session.run("python", "-m", "tests.codegen.history")
+
+
+@nox.session
 def demo(session: nox.Session) -> None:
     """Regenerate, compare with what is committed, decode recorded traffic."""
     _install(session, "bench")

@@ -193,6 +193,8 @@ def _case(change: Change) -> str:
     if change.cls == "M":
         what = "moved" if change.old and change.new else "gone" if change.old else "new"
         return f"{what} notification" if "notification" in change.old + change.new and what != "moved" else what
+    if change.cls in ("V+", "E+") and change.receiver == "breaking":
+        return "refused"
     received, sent = change.receiver != "none", change.sender != "none"
     case = "both" if received and sent else "receiver" if received else "sender" if sent else "neither"
     return case if (change.cls, case) in _SENTENCES else ""
@@ -219,10 +221,11 @@ _SENTENCES = {
     ("N", ""): "Nothing must change.",
     ("TS", ""): "Read the words and decide what you mean: leaving {name} out is not what it was.",
     ("V+", ""): "Add a case for {name} if it matters to you; as an unknown variant it passes.",
-    ("V+", "neither"): "Nothing must change.",
+    ("V+", "refused"): "Take {name} before you meet it: until then the message is refused.",
     ("V-", ""): "Stop sending {name}, and drop its case.",
     ("VT", ""): "Write the tag as it is now, and expect it so.",
     ("E+", ""): "Add a case for {name} if it matters to you; as an unknown value it passes.",
+    ("E+", "refused"): "Take {name} before you meet it: until then the message is refused.",
     ("E-", ""): "Stop sending {name}, and drop its case.",
     ("OP", "receiver"): "Expect what is not listed.",
     ("OP", "sender"): "Send only what is listed.",

@@ -19,7 +19,7 @@ from .dialect import Node, Schema, alternatives, refs, walk
 from .differences import Comparison, Difference, Meeting
 from .load import Source
 from .normalise import normalise
-from .shapes import Defs, form, said
+from .shapes import Defs, form, said, tags
 from .wording import Words, rewordings, translated
 
 Key = tuple[str, str, str]
@@ -263,15 +263,25 @@ class _Drift:
             methods=tuple(sorted(met.messages)),
             subject=found.subject,
         )
-        if found.definition != place and any(
-            "of" in child for child in self.old.defs[place].get("properties", {}).values()
-        ):
-            change = dataclasses.replace(change, also=f"In code it is in {self._name(0, place) or place}.")
+        if found.definition != place and tags(self.old.defs[place]):
+            names = ", ".join([f"In code it is in {self._name(0, place) or place}", *self._likewise(found)])
+            change = dataclasses.replace(change, also=f"{names}.")
         if found.cls == "F-" and (found.definition, found.subject.member) in self.kept:
             return dataclasses.replace(
                 change, note="Nothing must change: overrides.toml keeps it in the generated types."
             )
         return dataclasses.replace(change, note=note_for(change, found.felt != (receiver, sender)))
+
+    def _likewise(self, found: Difference) -> list[str]:
+        """Other definitions that a member came into, or went from, and that code has as one class."""
+        name = found.subject.member
+        one, two = (source.document["$defs"] for source in self.sources)
+        others = [
+            place
+            for place in one.keys() & two.keys() - {found.definition}
+            if (name in one[place].get("properties", {})) != (name in two[place].get("properties", {}))
+        ]
+        return [f"where {', '.join(sorted(others))} have it too"] if others and found.cls.startswith("F") else []
 
     def _renames(self) -> None:
         """What lives on under another name in code: definitions, and classes of variants."""
@@ -408,7 +418,7 @@ class _Drift:
             places = [place for place in found.places if place not in told]
             if not places:
                 continue
-            more = f", and {len(places) - 1} more with the same words" if len(places) > 1 else ""
+            more = f" (and {len(places) - 1} more with the same words)" if len(places) > 1 else ""
             words = ", ".join(found.touched)
             note = f"Read it: {words} in what changed." if found.binds else "Nothing in it binds."
             self._add(

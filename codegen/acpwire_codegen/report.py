@@ -94,7 +94,7 @@ def as_markdown(report: Report) -> str:
         out += ["", f"### To review: {len(report.review)} texts changed in words that bind", ""]
         out += [f"- {words}: {_code(', '.join(places))}" for words, places in review]
     if report.wording:
-        places = [place for change in report.wording for place in change.path.split(", and ")[:1]]
+        places = [change.path for change in report.wording]
         out += ["", f"### Other texts that changed: {len(report.wording)}", "", f"- {_code(', '.join(places))}"]
     return "\n".join(out) + "\n"
 
@@ -215,7 +215,7 @@ def _general(change: Change) -> str:
         return change.note
     bare = replace(change, definition="it", subject=replace(Subject(), method=change.subject.method))
     if change.cls in ("T", "B"):
-        bare = replace(bare, old="the old", new="the new")
+        bare = replace(bare, old="what it said", new="what it says now")
     return note_for(bare, absorbed="flags absorb" in change.note)
 
 
