@@ -10,6 +10,7 @@
     trace         W3C trace context in `_meta`
     connection    a JSON-RPC peer without I/O
     transports    bytes from and to the other end: stdio, a process, memory
+    proxy         what passes between a client and an agent, with a tap
     streams       what was delivered, waiting for its reader
     peer          the pump: a connection over a transport, on an event loop
     capabilities  what a peer says it can do
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         VersionMismatch,
     )
     from .limits import Limits
+    from .proxy import relay
     from .transcript import Transcript
     from .transports import Transport, pair, spawn_process, stdio
     from .wire import LineBuffer, encode, route
@@ -66,6 +68,7 @@ _NAMES = {
         "VersionMismatch",
     ),
     "limits": ("Limits",),
+    "proxy": ("relay",),
     "transcript": ("Transcript",),
     "transports": ("Transport", "pair", "spawn_process", "stdio"),
     "wire": ("LineBuffer", "encode", "route"),
@@ -104,6 +107,7 @@ __all__ = [
     "extension",
     "pair",
     "read_capture",
+    "relay",
     "route",
     "run_agent",
     "serve",

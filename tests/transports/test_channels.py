@@ -431,6 +431,40 @@ async def test_writers_are_served_in_turn(kind: Kind) -> None:
     await closed(left, right)
 
 
+# --- the end of output ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [pair, over_pipes, over_threads], ids=lambda kind: kind.__name__)
+@on_each_loop
+async def test_after_the_end_of_output_the_other_end_reads_all_and_may_still_speak(kind: Kind) -> None:
+    left, right = kind()
+    here = Reader(left)
+    left.send(pattern(MANY))
+    ending = asyncio.ensure_future(left.end_output())
+    there = Reader(right)
+    assert await ending
+    assert await there.end() is None
+    assert bytes(there.data) == pattern(MANY)
+    with pytest.raises(ConnectionClosed, match="output was ended here"):
+        left.send(b"more")
+    assert await left.end_output()
+    await right.write(b"bye")
+    await here.has(3)
+    assert not here.ends
+    await closed(left, right)
+
+
+@on_each_loop
+async def test_where_output_cannot_be_ended_alone_nothing_changes() -> None:
+    left, right = over_strangers()
+    reader = Reader(right)
+    assert not await left.end_output()
+    await left.write(b"more")
+    await reader.has(4)
+    await closed(left, right)
+    assert await left.end_output()  # it is ended with the rest
+
+
 # --- cancelled at every await -----------------------------------------------------------------------------------------
 
 

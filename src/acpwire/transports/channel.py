@@ -154,6 +154,18 @@ class Channel(ABC):
 
     # --- the end ---
 
+    async def end_output(self) -> bool:
+        """Send what is unsent, then have the other end read its end of input; what it still says is received.
+
+        Waits while the other end takes nothing. Returns False where that cannot be said without closing: by a transport
+        in memory, a process and pipes it can. Nothing can be sent afterwards. Cancelled, nothing has been ended.
+        """
+        await self._flush()
+        if self._broken or self._closing is not None:
+            return True
+        self._broken = self._end_output()
+        return self._broken
+
     async def close(self) -> None:
         """Send what is unsent as long as the other end takes it, within the grace of the limits; then let go.
 
@@ -171,7 +183,7 @@ class Channel(ABC):
 
     def closed_error(self) -> ConnectionClosed:
         """Why nothing comes or goes any more, as far as is known; a new error each time."""
-        return ConnectionClosed(self._reason or "the connection is open")
+        return ConnectionClosed(self._reason or ("output was ended here" if self._broken else "the connection is open"))
 
     async def settled(self) -> None:  # noqa: B027  # most know at once; a process overrides it
         """Wait, not for long, until `closed_error` knows what there is to know. Cancelling it changes nothing."""
@@ -185,6 +197,10 @@ class Channel(ABC):
     @abstractmethod
     def _send(self, data: bytes) -> None:
         """Write or keep `data`, or `_break` and raise; later `_drain` when all is gone, or lost after a `_break`."""
+
+    def _end_output(self) -> bool:
+        """Say that nothing more is sent, all of which has gone; False: there is no way to say that alone."""
+        return False
 
     @abstractmethod
     def _ignore(self) -> None:

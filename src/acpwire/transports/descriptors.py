@@ -433,6 +433,10 @@ class DescriptorChannel(Channel):
         self._writing_broke(error)
         self._drain()
 
+    def _end_output(self) -> bool:
+        self._writer.stop()
+        return True
+
     def _ignore(self) -> None:
         self._reader.throw_away()  # the other end may be unable to read before it has written
 

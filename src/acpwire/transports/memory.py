@@ -92,6 +92,10 @@ class _End(Channel):
         if data:
             self._outgoing.put(bytes(data))  # of bytes, no copy
 
+    def _end_output(self) -> bool:
+        self._outgoing.end()
+        return True
+
     def _ignore(self) -> None:
         self._received = None
 
