@@ -43,6 +43,7 @@ from .writers import TerminalWriter, ToolCallWriter
 __all__ = ["run_agent", "serve"]
 
 VERSION: Final = 2
+_CLOSED: Final = "the session was closed"
 _log = logging.getLogger(__name__)
 R = TypeVar("R")
 
@@ -340,32 +341,40 @@ class _Server:
         ]
         return v2.ListSessionsResponse(sessions=found)
 
-    async def _close(self, request: v2.CloseSessionRequest) -> None:
+    def _close(self, request: v2.CloseSessionRequest) -> Awaitable[None] | None:
         """All that runs ends and is told before the answer; nothing is told after it (CA-12, X14).
 
-        It goes on where the request is cancelled.
+        What is received from here on finds the session closed. It goes on where the request is cancelled.
         """
         live = self._sessions.get(request.session_id)
-        if live is not None:
-            session = None if live.outgoing.closing else self._face(live)
-            self._faces.pop(live.id, None)
-            ending = asyncio.get_running_loop().create_task(self._end(live, session))
-            self._endings.add(ending)
-            ending.add_done_callback(self._endings.discard)
-            await asyncio.shield(ending)
+        if live is None:
+            return None
+        session = None if live.outgoing.closing else self._face(live)
+        self._faces.pop(live.id, None)
+        live.close_to_new(_CLOSED)
+        ending = asyncio.get_running_loop().create_task(self._end(live, session))
+        self._endings.add(ending)
+        ending.add_done_callback(self._endings.discard)
+        return asyncio.shield(ending)
 
     async def _end(self, live: Live, session: AgentSession | None) -> None:
         """End a session, and tell the agent; None: that is being done already."""
-        await live.shut("the session was closed", self._limits.grace)
+        await live.shut(_CLOSED, self._limits.grace)
         if session is not None:
             await self._agent.close_session(session)
 
+    async def _closed(self, session_id: str) -> None:
+        """Close a session first, if it is there."""
+        closing = self._close(v2.CloseSessionRequest(session_id=session_id))
+        if closing is not None:
+            await closing
+
     async def _delete(self, request: v2.DeleteSessionRequest) -> None:
-        await self._close(v2.CloseSessionRequest(session_id=request.session_id))
+        await self._closed(request.session_id)
         await self._agent.delete_session(request.session_id)
 
     async def _archive(self, request: v2.ArchiveSessionRequest) -> None:
-        await self._close(v2.CloseSessionRequest(session_id=request.session_id))  # UN-02
+        await self._closed(request.session_id)  # UN-02
         await self._agent.archive_session(request.session_id)
 
     async def _set_title(self, request: v2.SetSessionTitleRequest) -> v2.SetSessionTitleResponse:

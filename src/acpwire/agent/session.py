@@ -426,7 +426,13 @@ class AgentSession:
             )
 
     def after_response(self, callback: Callable[[], object]) -> None:
-        """Have something called right after the request that is being handled is answered."""
+        """Have something called right after the request that is being handled is answered with its result.
+
+        For `new_session`, `resume_session` and the like: what a client is told only when it knows the session. Raises
+        `UsageError` where no request is being handled, as in `prompt`, whose request was answered before it began.
+        """
+        if current_work.get() is not None:
+            raise UsageError("a prompt is answered before its work begins: what is to follow can be done right away")
         after_answer(callback)
 
     def _watch(self, update: v2.SessionUpdate) -> None:
