@@ -199,6 +199,7 @@ class _File:
         """All uses in a module; none in one that imports no generated package."""
         for node in ast.walk(tree):
             self._import(node)
+            _read_annotations(node)
         if self._packages or self._types:
             self._scope(tree, _Scope())
             self._strings(tree)
@@ -239,11 +240,6 @@ class _File:
 
     def _annotated(self, node: ast.expr | None) -> str | None:
         """The class that an annotation leaves possible, None apart."""
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            try:
-                return self._annotated(ast.parse(node.value, mode="eval").body)
-            except SyntaxError:
-                return None
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
             sides = [side for side in (node.left, node.right) if ast.unparse(side) != "None"]
             return self._annotated(sides[0]) if len(sides) == 1 else None
@@ -437,6 +433,32 @@ class _File:
                 self._use(node, f"{node.value!r}", "likely", self._uses.methods.get(node.value, ()))
                 changes = dict.fromkeys(change for _, change in self._uses.values.get(node.value, ()))
                 self._use(node, f"{node.value!r}", "possible", changes)
+
+
+def _read_annotations(node: ast.AST) -> None:
+    """Put what a string in an annotation says in its place."""
+    for name in ("annotation", "returns"):
+        annotation = getattr(node, name, None)
+        for inner in ast.walk(annotation) if isinstance(annotation, ast.AST) else ():
+            if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
+                setattr(node, name, _Unquoted().visit(annotation))
+                break
+
+
+class _Unquoted(ast.NodeTransformer):
+    """Reads the strings of an annotation; those of `Literal` are values and stay."""
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:  # noqa: N802  # the name that ast looks for
+        return node if ast.unparse(node.value).endswith("Literal") else self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:  # noqa: N802  # the name that ast looks for
+        try:
+            said = ast.parse(node.value, mode="eval").body if isinstance(node.value, str) else node
+        except SyntaxError:
+            return node
+        for inner in ast.walk(said):
+            ast.copy_location(inner, node)
+        return said
 
 
 def _body(node: ast.AST) -> list[ast.AST]:

@@ -98,7 +98,8 @@ def limit(node: Node, key: str) -> Any:
 
 def tags(node: Node) -> set[str]:
     """The tags of unions that were flattened into an object."""
-    return {value for child in node["properties"].values() if "of" in child for value in child["enum"]}
+    members: Defs = node.get("properties", {})
+    return {value for child in members.values() if "of" in child for value in child["enum"]}
 
 
 def overlap(one: set[str], two: set[str]) -> float:

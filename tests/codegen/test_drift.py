@@ -12,14 +12,14 @@ import random
 import time
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from acpwire_codegen import load
-from acpwire_codegen.changes import CLASSES, SEVERITIES, Change, Report
+from acpwire_codegen.changes import CLASSES, SEVERITIES, Report
 from acpwire_codegen.dialect import Node
 from acpwire_codegen.drift import compare
 from acpwire_codegen.normalise import normalise
@@ -42,18 +42,6 @@ def _example(path: Path) -> tuple[Node, load.Source, load.Source]:
 
 def _told(report: Report) -> list[tuple[str, str, str, str]]:
     return sorted((change.cls, change.name, change.receiver, change.sender) for change in report.changes)
-
-
-def _one(old: Node, new: Node, overrides: Node | None = None) -> Change:
-    """The one change between two sets of definitions."""
-    (change,) = compare(_schema(old), _schema(new), overrides or {}).changes
-    return change
-
-
-def _params(members: Node, required: tuple[str, ...] = (), **defs: Node) -> Node:
-    """Definitions with a notification of the client that has these members."""
-    tell = {"type": "object", "properties": members, "required": list(required), "x-method": "tell", "x-side": "client"}
-    return {"TellNotification": tell, **defs}
 
 
 # --- the examples -----------------------------------------------------------------------------------------------------
@@ -96,11 +84,11 @@ def _structures() -> list[Path]:
 def _shuffled(value: Any, seed: random.Random) -> Any:
     """The same JSON with the members of every object in another order."""
     if isinstance(value, dict):
-        members = [(key, _shuffled(child, seed)) for key, child in value.items()]  # pyright: ignore[reportUnknownVariableType]  # any JSON
+        members = [(key, _shuffled(child, seed)) for key, child in cast("Node", value).items()]
         seed.shuffle(members)
         return dict(members)
     if isinstance(value, list):
-        return [_shuffled(child, seed) for child in value]  # pyright: ignore[reportUnknownVariableType]  # any JSON
+        return [_shuffled(child, seed) for child in cast("list[Any]", value)]
     return value
 
 
