@@ -18,6 +18,7 @@
     agent         the Agent's end: sessions, prompts, writers
     client        the Client's end: starting agents, sessions, prompts
     testing       an agent and a client in one process, and either of them by a script
+    examples      six programs to begin from
     cli           the command `acpwire`
 
 A module imports only from those above it. The names below load on first use; importing `acpwire` or `acpwire.v2` loads

@@ -53,7 +53,7 @@ async def spawn_process(
     unset: Iterable[str] = (),
     cwd: str | os.PathLike[str] | None = None,
     limits: Limits = _LIMITS,
-    on_stderr: Callable[[bytes], None] | None = None,
+    on_stderr: Callable[[bytes], object] | None = None,
 ) -> ProcessTransport:
     """Start a program, without a shell, and speak to it over its stdin and stdout (TR-03).
 
@@ -103,7 +103,7 @@ class ProcessTransport(DescriptorChannel):
         pipes: tuple[int, int, int],
         name: str,
         limits: Limits,
-        on_stderr: Callable[[bytes], None] | None,
+        on_stderr: Callable[[bytes], object] | None,
     ) -> None:
         stdin, stdout, stderr = pipes
         self._stdout = PolledReader(stdout)

@@ -1,0 +1,23 @@
+"""Stands where a client expects its agent, starts that agent, and takes down every line that passes.
+
+    python -m acpwire.examples.recording_proxy session.ndjson.gz my-agent --acp
+
+Owns: nothing; the recording is read by `acpwire inspect` and `acpwire.read_capture`. Does not know: what is said.
+"""
+
+import asyncio
+import sys
+
+import acpwire
+
+
+async def main(path: str, *argv: str) -> int | None:
+    """Returns the agent's exit code."""
+    agent = await acpwire.spawn_process(*argv, on_stderr=sys.stderr.buffer.write)
+    with acpwire.Recorder(path) as recorder:
+        await acpwire.relay(acpwire.stdio(), agent, recorder.record)
+    return agent.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(*sys.argv[1:])))

@@ -1,0 +1,243 @@
+"""The six programs of `acpwire.examples`, each run as a user would: as a process, over pipes, with another process."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import acpwire
+from acpwire import examples, v2
+from acpwire.capture import Recorder
+from acpwire.client import spawn_agent
+from tests.transports.loops import PROGRAMS, on_each_loop
+
+EXAMPLE = (sys.executable, "-W", "error", "-m")
+
+
+def example(name: str, *arguments: str | Path) -> list[str]:
+    """How an example is run."""
+    return [*EXAMPLE, f"acpwire.examples.{name}", *map(str, arguments)]
+
+
+def run(name: str, *arguments: str | Path, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run an example to its end."""
+    return subprocess.run(
+        example(name, *arguments), cwd=cwd, input=stdin, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_the_list_of_examples_is_complete() -> None:
+    listed = re.findall(r"^    (\w+) {2,}\S", examples.__doc__ or "", re.MULTILINE)
+    there = {path.stem for path in Path(examples.__file__).parent.glob("*.py")} - {"__init__"}
+    assert set(listed) == there
+    assert len(listed) == 6
+
+
+class Allowing(acpwire.Client):
+    """Allows what it is asked for, or waits with the answer."""
+
+    def __init__(self, *, waits: bool = False) -> None:
+        self.waits = waits
+        self.asked = asyncio.Event()
+
+    async def request_permission(
+        self, session: acpwire.ClientSession, request: v2.RequestPermissionRequest
+    ) -> v2.PermissionOption:
+        self.asked.set()
+        if self.waits:
+            await asyncio.Event().wait()
+        return request.options[0]
+
+
+# --- agents -----------------------------------------------------------------------------------------------------------
+
+
+@on_each_loop
+async def test_the_streaming_agent_thinks_reads_what_it_may_and_answers(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("one two three")
+    async with spawn_agent(*example("streaming_agent"), client=Allowing()) as agent:
+        session = await agent.new_session(cwd=tmp_path)
+        turn = await session.ask("What is this?")
+        assert turn.text == "You asked: What is this?\nI know 3 words about that."
+        assert turn.stop_reason == "end_turn"
+        transcript = session.transcript
+        assert transcript is not None
+        (call,) = transcript.tool_calls.values()
+        assert (call.title, call.status) == ("Read README.md", "completed")
+        assert [item.content.text for item in call.content] == ["one two three"]
+        assert [message.text for (sort, _), message in transcript.messages.items() if sort == "thought"] == [
+            "The user asks about README.md. I should read it."
+        ]
+
+
+@pytest.mark.parametrize("is_there", [True, False], ids=["not allowed", "not there"])
+@on_each_loop
+async def test_the_streaming_agent_goes_on_without_what_it_may_not_or_cannot_read(
+    tmp_path: Path, *, is_there: bool
+) -> None:
+    if is_there:
+        (tmp_path / "README.md").write_text("one two three")
+    client = None if is_there else Allowing()
+    async with spawn_agent(*example("streaming_agent"), client=client) as agent:
+        session = await agent.new_session(cwd=tmp_path)
+        assert "I know 1 words" in (await session.ask("Hm?")).text
+        assert session.transcript is not None
+        assert [call.status for call in session.transcript.tool_calls.values()] == ["failed"]
+
+
+@on_each_loop
+async def test_the_streaming_agent_is_cancelled_while_it_waits_for_permission(tmp_path: Path) -> None:
+    client = Allowing(waits=True)
+    async with spawn_agent(*example("streaming_agent"), client=client) as agent:
+        session = await agent.new_session(cwd=tmp_path)
+        prompt = await session.prompt("Hm?")
+        await client.asked.wait()
+        await session.cancel()
+        assert await prompt.wait() == "cancelled"
+        assert session.transcript is not None
+        assert [call.status for call in session.transcript.tool_calls.values()] == ["cancelled"]
+
+
+@on_each_loop
+async def test_the_resuming_agent_knows_its_sessions_in_its_next_life(tmp_path: Path) -> None:
+    argv = example("resuming_agent", tmp_path / "store")
+    async with spawn_agent(*argv) as agent:
+        first = await agent.new_session(cwd=tmp_path)
+        other = await agent.new_session(cwd="/")
+        assert (await first.ask("one")).text == "'one' was number 1; the first was 'one'"
+        await first.close()
+        assert (await other.ask("uno")).text == "'uno' was number 1; the first was 'uno'"
+    async with spawn_agent(*argv) as agent:
+        assert {info.session_id async for info in agent.list_sessions()} == {first.id, other.id}
+        infos = [info async for info in agent.list_sessions(cwd=tmp_path)]
+        again = await agent.resume_session(infos[0], replay=True)
+        assert first.transcript is not None
+        assert again.transcript is not None
+        assert again.transcript.timeline == first.transcript.timeline
+        assert (await again.ask("two")).text == "'two' was number 2; the first was 'one'"
+        quiet = await agent.resume_session(other.id, cwd="/")
+        assert quiet.transcript is not None
+        assert not quiet.transcript.messages
+        assert (await quiet.ask("dos")).text == "'dos' was number 2; the first was 'uno'"
+        await agent.delete_session(other.id)
+        await agent.delete_session(other.id)
+        assert [info.session_id async for info in agent.list_sessions()] == [first.id]
+        for unknown in (other.id, "../" + first.id, "*", ""):
+            with pytest.raises(acpwire.SessionNotFound):
+                await agent.resume_session(unknown, cwd="/")
+
+
+# --- clients ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("answer", "words"), [("1\n", 3), ("2\n", 1), ("x\n", 1), ("", 1)])
+def test_the_client_script_prints_the_answer_and_asks(tmp_path: Path, answer: str, words: int) -> None:
+    (tmp_path / "README.md").write_text("one two three")
+    done = run("client_script", "Why?", *example("streaming_agent"), cwd=tmp_path, stdin=answer)
+    assert done.stdout == f"You asked: Why?\nI know {words} words about that.\n"
+    told = ["[Read README.md]", f"{tmp_path}: Read README.md?", "  1  Allow", "  2  Reject", "[assistant: end_turn]"]
+    assert sorted(filter(None, done.stderr.splitlines())) == sorted(told)
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["no-such-program"], "FileNotFoundError"),
+        ([sys.executable, "-c", "print('hello')"], "ConnectionClosed: .*hello"),
+        (
+            [sys.executable, str(PROGRAMS / "crash.py"), "at-once"],
+            r"ConnectionClosed: .*\(exit code 3\).*\nout of luck",
+        ),
+    ],
+)
+def test_the_client_script_says_what_is_wrong_with_an_agent(tmp_path: Path, argv: list[str], said: str) -> None:
+    done = run("client_script", "Why?", *argv, cwd=tmp_path)
+    assert re.match(said, done.stderr)
+    assert (done.stdout, done.returncode) == ("", 1)
+
+
+def test_the_editor_survives_a_crash_and_sends_no_prompt_that_was_answered(tmp_path: Path) -> None:
+    agent: list[str | Path] = [sys.executable, PROGRAMS / "fragile.py", tmp_path / "store"]
+    done = run("editor", *agent, cwd=tmp_path, stdin="one\ntwo\nthree\n")
+    assert done.stderr == ""
+    assert done.returncode == 0
+    *told, one, two, three = done.stdout.splitlines()
+    for line, text in ((one, "one"), (two, "two"), (three, "three")):
+        assert re.fullmatch(rf"sess_\w+: {text} -> '{text}' was number [12]; the first was '{text}'", line)
+    assert "the agent is gone: python has ended" in " ".join(told).replace(Path(sys.executable).name, "python")
+    assert sum(" is a child of " in line for line in told) == 3
+
+
+def test_the_editor_gives_up_on_an_agent_that_only_crashes(tmp_path: Path) -> None:
+    done = run("editor", sys.executable, PROGRAMS / "crash.py", "at-once", cwd=tmp_path, stdin="one\n")
+    assert done.stdout.splitlines()[-1] == "None: one -> no answer"
+    assert (done.stderr, done.returncode) == ("", 1)
+
+
+# --- between, and afterwards ------------------------------------------------------------------------------------------
+
+
+def test_the_recording_proxy_is_the_agent_to_a_client_and_records_it(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("one two three")
+    recording = tmp_path / "session.ndjson.gz"
+    proxied = example("recording_proxy", recording, *example("streaming_agent"))
+    done = run("client_script", "Why?", *proxied, cwd=tmp_path, stdin="1\n")
+    assert done.stdout == "You asked: Why?\nI know 3 words about that.\n"
+    records = list(acpwire.read_capture(recording))
+    methods = [
+        (record.sender, record.message.method)
+        for record in records
+        if isinstance(record.message, v2.Request | v2.Notification)
+    ]
+    assert methods[:3] == [("client", "initialize"), ("client", "session/new"), ("client", "session/prompt")]
+    assert ("agent", "session/request_permission") in methods
+    assert methods[-1] == ("agent", "session/update")
+    assert not [record for record in records if isinstance(record.message, v2.Malformed)]
+
+
+def test_the_recording_proxy_answers_what_was_piped_into_it_and_ends_as_its_agent_does(tmp_path: Path) -> None:
+    echo: list[str | Path] = [sys.executable, PROGRAMS / "echo.py", "5"]
+    done = run("recording_proxy", tmp_path / "it.ndjson", *echo, cwd=tmp_path, stdin='{"a":1}\n{"b":2}')
+    assert (done.stdout, done.stderr, done.returncode) == ('{"a":1}\n{"b":2}', "done\n", 5)
+    lines = [record.line for record in acpwire.read_capture(tmp_path / "it.ndjson")]
+    assert sorted(lines) == [b'{"a":1}', b'{"a":1}', b'{"b":2}', b'{"b":2}']
+
+
+def test_the_analyser_counts_in_constant_memory(tmp_path: Path) -> None:
+    chunk = v2.AgentMessageChunk(message_id="m", content=v2.TextContent(text="x" * 200))
+    idle = v2.StateUpdate(state="idle", stop_reason="end_turn")
+    lines = [
+        v2.SESSION_UPDATE.notification(v2.UpdateSessionNotification(session_id="s", update=update))
+        for update in (chunk, idle)
+    ]
+    small, big = tmp_path / "small.ndjson", tmp_path / "big.ndjson.gz"
+    with Recorder(small) as recorder:
+        recorder.record("agent", lines[0])
+        recorder.record("agent", lines[1])
+        recorder.record("agent", b"no JSON")
+    with Recorder(big) as recorder:
+        for number in range(100_000):
+            recorder.record("agent", lines[0].replace(b'"m"', b'"%d"' % number))
+    done = run("analyser", small, big, cwd=tmp_path)
+    assert done.returncode == 0
+    assert re.search(r"^ +100,001  agent_message_chunk$", done.stdout, re.MULTILINE)
+    assert re.search(r"^ +20,000,200  characters of the agent's messages$", done.stdout, re.MULTILINE)
+    assert re.search(r"^ +1  malformed lines$", done.stdout, re.MULTILINE)
+    assert re.search(r"^ +1  turns that ended with end_turn$", done.stdout, re.MULTILINE)
+    assert re.search(r"^ +\d+  bytes in .*big", done.stdout, re.MULTILINE)
+    assert f"{small}:4: " in done.stderr
+    measure = (
+        "import resource, sys; from acpwire.examples.analyser import Analysis\n"
+        "a = Analysis(); a.add(sys.argv[1]); before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "a.add(sys.argv[2]); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    grown = subprocess.run(
+        [sys.executable, "-c", measure, small, big], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert int(grown.stdout) < 8 * 1024  # KiB, for 40 MB
