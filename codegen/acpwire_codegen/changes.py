@@ -215,7 +215,7 @@ _SENTENCES = {
     ("T", "both"): "Read and write {new} instead of {old}.",
     ("T", "receiver"): "Expect {new} where only {old} came.",
     ("T", "sender"): "Send {new} only.",
-    ("T", "neither"): "Nothing on the wire; its type is called {new} now.",
+    ("T", "neither"): "Nothing on the wire: the same type goes by another name.",
     ("N", "receiver"): "Expect null.",
     ("N", "sender"): "Send no null: leave it out, or send a value.",
     ("N", ""): "Nothing must change.",

@@ -127,7 +127,7 @@ class Comparison:
         elif "type" not in forms:
             yield from self._retagged(old, new)
         else:
-            yield Difference("T", old, "", self._said({"$ref": old}, {"$ref": new}), _BOTH, Subject(old))
+            yield self._other_kinds({"$ref": old}, {"$ref": new}, _At(old, "", Subject(old)))
 
     def are_alike(self, old: str, new: str) -> bool:
         """Whether two definitions may be one that changed, rather than two that have nothing to do with each other."""
@@ -255,7 +255,7 @@ class Comparison:
             return
         one, two = resolved(old, self.old), resolved(new, self.new)
         if form(one) != form(two):
-            yield at.differs("T", self._said(old, new), _BOTH)
+            yield self._other_kinds(old, new, at)
         elif form(one) != "type":
             yield at.meet(end(old, self.old), end(new, self.new))
         else:
@@ -284,7 +284,7 @@ class Comparison:
         """Two types that are no objects, null apart."""
         taken = kinds(old, self.old), kinds(new, self.new)
         if taken[0] != taken[1]:
-            yield self._other_kinds(old, new, taken, at)
+            yield self._other_kinds(old, new, at)
         elif "choice" in old or "choice" in new or "scalars" in old:
             yield from self._branches(old, new, at, flags)
         else:
@@ -294,14 +294,15 @@ class Comparison:
                 if key in old and key in new:
                     yield from self._types(old[key], new[key], at.inside(step, flags))
 
-    def _other_kinds(self, old: Node, new: Node, taken: tuple[set[str], set[str]], at: _At) -> Difference:
+    def _other_kinds(self, old: Node, new: Node, at: _At) -> Difference:
         """Other kinds of JSON than before: more of them break old receivers, fewer old senders."""
-        is_wider, is_narrower = are_within(*taken), are_within(*taken[::-1])
+        taken = kinds(old, self.old), kinds(new, self.new)
+        is_wider, is_narrower = (taken[0] != taken[1] and are_within(*pair) for pair in (taken, taken[::-1]))
         felt = ("none" if is_narrower else "breaking", "none" if is_wider else "breaking")
-        cls = (
-            "T" if "scalars" not in old and "scalars" not in new else "V+" if is_wider else "V-" if is_narrower else "T"
+        is_union = "scalars" in old or "scalars" in new
+        return at.differs(
+            "T" if not is_union else "V+" if is_wider else "V-" if is_narrower else "T", self._said(old, new), felt
         )
-        return at.differs(cls, self._said(old, new), felt)
 
     def _branches(self, old: Node, new: Node, at: _At, flags: Flags) -> Iterator[Found]:
         """Alternatives without a tag: scalars by their kind, others by their position."""
@@ -356,7 +357,8 @@ class Comparison:
             words = _as_tagged(old, tag), _as_tagged(new, other)
             if (tag in old["variants"]) != (other in new["variants"]):
                 named = Subject(place, value=tag if tag in old["variants"] else other)
-                yield Difference("VT", place, at.step, words, _BOTH, named)
+                felt = ("breaking", "soft") if tag in old["variants"] else ("soft", "breaking")  # a tag too many passes
+                yield Difference("VT", place, at.step, words, felt, named)
             elif tag != other and tag in old["variants"]:
                 yield at.differs(
                     "RN", words, ("soft" if old["open"] else "breaking", "soft" if new["open"] else "breaking")
@@ -415,11 +417,22 @@ class Comparison:
         for tag, target in (one if is_union else two)["variants"].items():
             pair = (target, new) if is_union else (old, target)
             if self.are_alike(pair[0], pair[1]):
-                felt = ("breaking", "soft") if is_union else ("soft", "breaking")  # a tag too many is passed over
+                needed = set((two if is_union else one)["required"])
+                passes = (
+                    "soft"
+                    if self._all_have(needed, *((one, self.old) if is_union else (two, self.new)))
+                    else "breaking"
+                )
+                felt = ("breaking", passes) if is_union else (passes, "breaking")  # a tag too many passes
                 yield Difference("VT", old, "", (words[0], words[1]), felt, Subject(old))
                 yield Meeting(pair[0], pair[1], f"({tag})")
                 return
         yield Difference("VT", old, "", (words[0], words[1]), _BOTH, Subject(old))
+
+    def _all_have(self, members: set[str], union: Node, defs: Defs) -> bool:
+        """Whether every variant, one that nobody knows too, must have some members."""
+        bodies = [*union["variants"].values(), *union["rest"], *([union["fallback"]] if union["open"] else [])]
+        return all(members <= set(defs.get(name or "", {}).get("required", ())) for name in bodies)
 
     def _flattened(self, place: str, old: Node, new: Node) -> Iterator[Difference]:
         """One union, which one schema has as the payload of another and therefore flat; only its tags are compared."""

@@ -439,19 +439,17 @@ def _read_annotations(node: ast.AST) -> None:
     """Put what a string in an annotation says in its place."""
     for name in ("annotation", "returns"):
         annotation = getattr(node, name, None)
-        for inner in ast.walk(annotation) if isinstance(annotation, ast.AST) else ():
-            if isinstance(inner, ast.Constant) and isinstance(inner.value, str):
-                setattr(node, name, _Unquoted().visit(annotation))
-                break
+        if isinstance(annotation, ast.expr):
+            setattr(node, name, _Unquoted().visit(annotation))
 
 
 class _Unquoted(ast.NodeTransformer):
     """Reads the strings of an annotation; those of `Literal` are values and stay."""
 
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:  # noqa: N802  # the name that ast looks for
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         return node if ast.unparse(node.value).endswith("Literal") else self.generic_visit(node)
 
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:  # noqa: N802  # the name that ast looks for
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
         try:
             said = ast.parse(node.value, mode="eval").body if isinstance(node.value, str) else node
         except SyntaxError:
