@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from inspect import isawaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 
 import msgspec
 
@@ -27,6 +26,7 @@ from acpwire.peer import Handler, Peer
 from acpwire.transports import ProcessTransport, Transport, spawn_process
 from acpwire.wire.frames import Malformed, Method, Methods
 
+from .flow import Callbacks, Gate
 from .handlers import Chosen, Client, Filled, overrides, rejection
 from .session import ClientSession, not_found_is_fine
 
@@ -69,12 +69,12 @@ async def connect(
             tap = recorder.record
         limits = limits or Limits()
         agent = AgentConnection(transport, client or Client(), tap, limits, transcript, extensions or {})
-        async with agent.peer:
-            try:
+        try:
+            async with agent.peer:
                 await agent.initialize()
                 yield agent
-            finally:
-                await agent.close()
+        finally:
+            await agent.close()
 
 
 @asynccontextmanager
@@ -136,8 +136,12 @@ class AgentConnection:
         self._keeps = transcript
         self._first_line = b""
         self._is_initialized = False
-        self._early: dict[str, list[tuple[v2.SessionUpdate, int]]] = {}
+        self._making = 0  # how many sessions are being made
+        self._resuming: set[str] = set()
+        self._early: dict[str, list[tuple[v2.SessionUpdate, int]]] = {}  # meanwhile
         self._early_bytes = 0
+        self._has_warned = False
+        self._open_urls: set[str] = set()  # elicitations of the user at URLs (EL-11)
         self._updates = client.update if overrides(client, "update") else None
         methods: Methods = {**v2.METHODS, **{(one.name, one.side, one.kind): one for one in extensions}}
         connection = Connection("client", v2.decode_from_agent, methods, limits=limits, tap=tap)
@@ -145,13 +149,15 @@ class AgentConnection:
             v2.SESSION_UPDATE: self._update,
             v2.SESSION_REQUEST_PERMISSION: self._permission,
             v2.ELICITATION_CREATE: self._elicitation,
-            v2.ELICITATION_COMPLETE: lambda told: client.elicitation_complete(told.elicitation_id),
-            v2.AUTH_STATUS_UPDATE: client.auth_status,
+            v2.ELICITATION_COMPLETE: self._elicited,
+            v2.AUTH_STATUS_UPDATE: lambda told: self._tell(client.auth_status, told),
             **extensions,
         }
         if overrides(client, "mcp_message"):
             handlers[v2.MCP_MESSAGE_CLIENT] = client.mcp_message
         self.peer = Peer(transport, connection, handlers, observer=self._observe)
+        self.gate = Gate(self.peer)
+        self._callbacks = Callbacks(self.gate)
         self._ended = asyncio.ensure_future(self._end())
 
     # --- what it is -----------------------------------------------------------------------------------------------
@@ -249,7 +255,7 @@ class AgentConnection:
 
         With `replay` the agent tells its whole history first, which adds to what is known here already (SS-12, SS-19).
         """
-        session_id = session.session_id if isinstance(session, v2.SessionInfo) else session
+        session_id = self._root(session)
         known = self.sessions.get(session_id)
         listed = session.cwd if isinstance(session, v2.SessionInfo) else None
         where = cwd if cwd is not None else listed or (known.cwd if known is not None else None)
@@ -264,21 +270,33 @@ class AgentConnection:
             system_prompt=system_prompt,
         )
         self._check_setup(request)
-        held = known or self._registered(session_id, request)
-        try:
-            with held.replaying():
-                response = await self.peer.request(v2.SESSION_RESUME, request)
-        except BaseException:
-            if known is None:
-                self.forget(held)
-            raise
-        _set_up(held, response)
+        if session_id in self._resuming:
+            raise UsageError(f"the session {session_id} is being resumed already")
+        held = known or self._registered(session_id, request, state="unknown")
+        with ExitStack() as stack:
+
+            def arrived(response: v2.ResumeSessionResponse) -> None:
+                held.set_up(request, response)
+                stack.close()
+
+            self._resuming.add(session_id)
+            stack.callback(self._resuming.discard, session_id)
+            if replay:
+                stack.enter_context(held.replaying())
+            held.setting_up()
+            try:
+                await self.peer.request(v2.SESSION_RESUME, request, arrived=arrived)
+            except BaseException:
+                if known is None:
+                    self.forget(held)
+                raise
         return held
 
     async def list_sessions(
         self, *, cwd: str | os.PathLike[str] | None = None, archived: v2.SessionArchiveFilter | None = None
     ) -> AsyncIterator[v2.SessionInfo]:
         """All sessions that can be resumed, page by page as they are iterated (SS-20, SS-21)."""
+        self.need("session")
         if archived is not None:
             self.need("session.archive")
         cursor: str | None = None
@@ -296,7 +314,7 @@ class AgentConnection:
     async def delete_session(self, session: ClientSession | v2.SessionInfo | str) -> None:
         """Delete a session for good; one that is not there is fine (SS-26, SS-27)."""
         self.need("session.delete")
-        session_id = _id_of(session)
+        session_id = self._root(session)
         with not_found_is_fine():
             await self.peer.request(v2.SESSION_DELETE, v2.DeleteSessionRequest(session_id=session_id))
         self._gone(session_id)
@@ -304,7 +322,7 @@ class AgentConnection:
     async def archive_session(self, session: ClientSession | v2.SessionInfo | str) -> None:
         """Archive a session; it is closed by that (UN-02)."""
         self.need("session.archive")
-        session_id = _id_of(session)
+        session_id = self._root(session)
         await self.peer.request(v2.SESSION_ARCHIVE, v2.ArchiveSessionRequest(session_id=session_id))
         self._gone(session_id)
 
@@ -346,15 +364,21 @@ class AgentConnection:
         if not isinstance(method, v2.AuthMethodTerminal) or self.launched is None:
             raise UsageError(f"AU-05: {method_id!r} is no terminal method of an agent that was started here")
         argv, env, unset, cwd = self.launched
-        environment = {**os.environ, **env, **{one.name: one.value for one in method.env}}
+        environment = {**os.environ, **env}
         for name in unset:
             environment.pop(name, None)
+        environment |= {one.name: one.value for one in method.env}
         process = await asyncio.create_subprocess_exec(*argv, *method.args, env=environment, cwd=cwd)
         try:
             code = await process.wait()
         except asyncio.CancelledError:
             process.terminate()
-            await process.wait()
+            try:
+                async with asyncio.timeout(self.limits.grace):
+                    await process.wait()
+            except TimeoutError:
+                process.kill()
+                await process.wait()
             raise
         if code != 0:
             raise ConnectionClosed(f"signing in with {Path(argv[0]).name} failed", exit_code=code)
@@ -389,27 +413,25 @@ class AgentConnection:
 
     # --- for sessions ---------------------------------------------------------------------------------------------
 
-    def child(self, parent: ClientSession, update: Any) -> None:
-        """A child session is announced, or more is said of it (SA-02..SA-06)."""
+    def child(self, parent: ClientSession, update: v2.SubagentUpdate) -> None:
+        """A child session is announced, or more is said of it, which only its parent can (SA-02..SA-06)."""
         child = self.sessions.get(update.session_id)
-        is_new = child is None
         if child is None:
-            child = ClientSession(
-                self, update.session_id, update.cwd or parent.cwd, transcript=self._keeps, parent=parent
-            )
+            child = ClientSession(self, update.session_id, None, transcript=self._keeps, parent=parent, state="unknown")
+            child.told_by_parent(update)
             self.sessions[child.id] = parent.children[child.id] = child
-        if child.parent is not None and update.capabilities is not msgspec.UNSET:
-            child.can_cancel = update.capabilities is not None and update.capabilities.cancel is not None
-        if is_new:
-            self._call(self._client.child_session, child)
+            self._callbacks.call(self._client.child_session, child)
             self._catch_up(child)
+        elif child.parent is parent:
+            child.told_by_parent(update)
 
     def forget(self, session: ClientSession) -> None:
-        """A session is over."""
+        """A session is over, with its children."""
         session.end(None)
         for child in list(session.children.values()):
             self.forget(child)
-        self.sessions.pop(session.id, None)
+        if self.sessions.get(session.id) is session:
+            del self.sessions[session.id]
 
     # --- what comes -----------------------------------------------------------------------------------------------
 
@@ -419,42 +441,58 @@ class AgentConnection:
             self._keep(told)
             return None
         session.deliver(told.update, len(self.peer.line))
-        return None if self._updates is None else self._updates(session, told.update)
+        if self._updates is None:
+            return None
+        if self._callbacks.is_behind:
+            self._callbacks.call(self._updates, session, told.update)
+            return None
+        return self._updates(session, told.update)
+
+    def _tell(self, callback: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a callback in the pump, which waits for it, or after those that are before it."""
+        if self._callbacks.is_behind:
+            return self._callbacks.call(callback, *arguments)
+        return callback(*arguments)
 
     def _keep(self, told: v2.UpdateSessionNotification) -> None:
-        """An update of a session that is not known yet: its `session/new` may be answered next (SS-09, S-OR-02)."""
+        """An update of a session that is not known: one that is being made, perhaps (SS-09, S-OR-02)."""
         size, limits = len(self.peer.line), self.limits
-        is_known = told.session_id in self._early
-        if self._early_bytes + size > limits.unknown_updates or (
-            not is_known and len(self._early) >= limits.unknown_sessions
+        if not self._making:
+            self.peer.counters.drops += 1
+            _log.debug("an update of an unknown session is dropped")
+        elif self._early_bytes + size > limits.unknown_updates or (
+            told.session_id not in self._early and len(self._early) >= limits.unknown_sessions
         ):
             self.peer.counters.drops += 1
-            _log.warning(
-                "an update of an unknown session is dropped: Limits.unknown_sessions is %d, Limits.unknown_updates %d",
-                limits.unknown_sessions,
-                limits.unknown_updates,
-            )
-            return
-        self._early.setdefault(told.session_id, []).append((told.update, size))
-        self._early_bytes += size
+            if not self._has_warned:
+                self._has_warned = True
+                _log.warning(
+                    "updates of unknown sessions are dropped: Limits.unknown_sessions is %d, Limits.unknown_updates %d",
+                    limits.unknown_sessions,
+                    limits.unknown_updates,
+                )
+        else:
+            self._early.setdefault(told.session_id, []).append((told.update, size))
+            self._early_bytes += size
+
+    @contextmanager
+    def _keeping(self) -> Generator[None]:
+        """A block in which updates of unknown sessions are kept."""
+        self._making += 1
+        try:
+            yield
+        finally:
+            self._making -= 1
+            if not self._making:
+                self._early.clear()
+                self._early_bytes = 0
 
     def _catch_up(self, session: ClientSession) -> None:
         for update, size in self._early.pop(session.id, ()):
             self._early_bytes -= size
             session.deliver(update, size)
             if self._updates is not None:
-                self._call(self._updates, session, update)
-
-    def _call(self, callback: Callable[..., Any], *arguments: Any) -> None:
-        """Call what a user wrote, where nothing can wait for it."""
-        try:
-            outcome = callback(*arguments)
-        except Exception:
-            _log.exception("%s of the client failed", getattr(callback, "__name__", "a callback"))
-            return
-        if isawaitable(outcome):
-            task = asyncio.ensure_future(outcome)
-            task.add_done_callback(_logged)
+                self._callbacks.call(self._updates, session, update)
 
     def _permission(self, request: v2.RequestPermissionRequest) -> Any:
         """What it is about is folded in before anybody is asked (PM-03); without a session the answer is cautious."""
@@ -471,8 +509,10 @@ class AgentConnection:
     ) -> v2.RequestPermissionResponse:
         chosen: Chosen
         try:
-            async with asyncio.timeout(self._client.permission_timeout):
+            async with asyncio.timeout(self._client.permission_timeout) as timeout:
                 chosen = await self._client.request_permission(session, request)
+            if timeout.expired():  # and it went on all the same
+                chosen = rejection(request.options)
         except TimeoutError:
             chosen = rejection(request.options)
         except Exception:
@@ -485,10 +525,32 @@ class AgentConnection:
         offered = self._client.capabilities().elicitation
         if isinstance(request, v2.UnknownVariant) or offered is None or getattr(offered, request.tag) is None:
             raise RequestError(INVALID_PARAMS, "This client offers no such mode - at `$.params.mode`")
-        session = self.sessions.get(request.session_id) if isinstance(request.session_id, str) else None
-        if session is None:
-            return self._filled(None, request)
-        return session.asked(lambda: self._filled(session, request), v2.ElicitationCancelAction())
+        session = None
+        if isinstance(request.session_id, str):
+            session = self.sessions.get(request.session_id)
+            if session is None:
+                return v2.ElicitationCancelAction()
+        url = request.elicitation_id if isinstance(request, v2.ElicitationUrlMode) else None
+
+        async def answer() -> v2.CreateElicitationResponse:
+            filled: Any = None
+            if url is not None:
+                self._open_urls.add(url)
+            try:
+                filled = await self._filled(session, request)
+            finally:
+                if url is not None and not isinstance(filled, v2.ElicitationAcceptAction):
+                    self._open_urls.discard(url)
+            return filled  # type: ignore[no-any-return]  # None only where it raised
+
+        return answer() if session is None else session.asked(answer, v2.ElicitationCancelAction())
+
+    def _elicited(self, told: v2.CompleteElicitationNotification) -> Any:
+        """What is not open, or was completed before, is none (EL-11)."""
+        if told.elicitation_id not in self._open_urls:
+            return None
+        self._open_urls.discard(told.elicitation_id)
+        return self._tell(self._client.elicitation_complete, told.elicitation_id)
 
     async def _filled(
         self, session: ClientSession | None, request: v2.CreateElicitationRequest
@@ -516,26 +578,44 @@ class AgentConnection:
         made: list[ClientSession] = []
 
         def arrived(response: Any) -> None:
-            made.append(self._registered(response.session_id, request))
+            if response.session_id not in self.sessions:
+                made.append(self._registered(response.session_id, request))
+                made[0].set_up(request, response)
 
-        response = await self.peer.request(method, request, arrived=arrived)
-        _set_up(made[0], response)
+        with self._keeping():
+            try:
+                response = await self.peer.request(method, request, arrived=arrived)
+            except BaseException:
+                for session in made:  # it arrived, and nobody waits for it
+                    self.forget(session)
+                raise
+        if not made:
+            raise DecodeError(f"SS-01: there is a session {response.session_id!r} already", "$.result.sessionId")
         return made[0]
 
-    def _registered(self, session_id: str, request: Any) -> ClientSession:
-        session = ClientSession(
+    def _registered(self, session_id: str, request: Any, state: Literal["idle", "unknown"] = "idle") -> ClientSession:
+        session = self.sessions[session_id] = ClientSession(
             self,
             session_id,
             request.cwd,
+            additional_directories=tuple(request.additional_directories),
             transcript=self._keeps,
-            additional_directories=request.additional_directories,
+            state=state,
         )
-        self.sessions[session_id] = session
         self._catch_up(session)
         return session
 
+    def _root(self, session: ClientSession | v2.SessionInfo | str) -> str:
+        """The id of a session that the client may change. Raises `UsageError` for a child (SA-06)."""
+        session_id = _id_of(session)
+        known = self.sessions.get(session_id)
+        if known is not None and known.parent is not None:
+            raise UsageError(f"SA-06: {session_id} is a child session, which only its parent's agent changes")
+        return session_id
+
     def _check_setup(self, request: Any) -> None:
-        """Only what the agent said it takes (SS-04, SS-05, UN-05)."""
+        """Only what the agent said it takes (IN-10, SS-04, SS-05, UN-05)."""
+        self.need("session")
         if request.additional_directories:
             self.need("session.additionalDirectories")
         if request.system_prompt is not None:
@@ -562,8 +642,12 @@ class AgentConnection:
         """When the connection is closed, whoever waits in a session is told."""
         cause = await self.peer.wait_closed()
         for session in list(self.sessions.values()):
-            session.end(cause.again())
-        self._call(self._client.closed, cause)
+            session.end(cause)
+        await self._callbacks.stop(self.limits.grace)
+        try:
+            self._client.closed(cause)
+        except Exception:
+            _log.exception("`closed` of the client failed")
 
 
 def _checked(answer: Any) -> v2.InitializeResponse:
@@ -582,18 +666,12 @@ def _checked(answer: Any) -> v2.InitializeResponse:
         ) from None
 
 
-def _set_up(session: ClientSession, response: Any) -> None:
-    """What a set-up response says, where no update has said it already (SS-08, SU-12)."""
-    session.config_options = session.config_options or response.config_options
-    session.available_commands = session.available_commands or response.available_commands
-
-
 def _outcome(chosen: Chosen, options: Sequence[v2.PermissionOption]) -> v2.RequestPermissionResponse:
     """The answer that selects an option; what was not offered is no choice (PM-09)."""
-    option_id = chosen.option_id if isinstance(chosen, v2.PermissionOption) else chosen
-    if option_id is None:
+    if chosen is None:
         return _CANCELLED
-    if option_id not in {option.option_id for option in options}:
+    option_id = chosen.option_id if isinstance(chosen, v2.PermissionOption) else chosen
+    if not any(option.option_id == option_id for option in options):
         _log.error("request_permission of the client chose %r, which was not offered; the answer is no", option_id)
         return _outcome(rejection(options), options)
     return v2.RequestPermissionResponse(outcome=v2.SelectedPermissionOutcome(option_id=option_id))
@@ -609,8 +687,3 @@ def _id_of(session: ClientSession | v2.SessionInfo | str) -> str:
     if isinstance(session, str):
         return session
     return session.session_id if isinstance(session, v2.SessionInfo) else session.id
-
-
-def _logged(task: asyncio.Future[Any]) -> None:
-    if not task.cancelled() and task.exception() is not None:
-        _log.error("a callback of the client failed", exc_info=task.exception())

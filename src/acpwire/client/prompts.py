@@ -11,14 +11,19 @@ which is where its message was first seen, or its acceptance, whichever came fir
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from acpwire import v2
+from acpwire.errors import ConnectionClosed
 from acpwire.streams import Stream
+from acpwire.transcript import Message, Transcript
 
-__all__ = ["Prompt", "Turn", "Turns"]
+from .flow import Gate
+
+__all__ = ["TRACKED", "End", "Prompt", "Sent", "Turn", "Turns", "answer_of"]
 
 
 @dataclass(frozen=True)
@@ -35,14 +40,14 @@ class Turn:
 class Prompt:
     """A prompt that the agent has accepted: its message is part of the conversation (PL-01, PL-25).
 
-        async for update in prompt: ...     # the session's updates from the request on, up to the idle that ends it
+        async for update in prompt: ...     # the session's updates from the request to the idle that ends it, with that
         await prompt.wait()                 # or only the end
 
     Iteration takes part in back-pressure like any stream's; `wait` drops what nobody reads. When the connection closes
-    before the end, both raise `ConnectionClosed`.
+    before the end, both raise `ConnectionClosed`. A prompt that is dropped holds nothing; its work goes on.
     """
 
-    def __init__(self, stream: Stream[v2.SessionUpdate]) -> None:
+    def __init__(self, stream: Stream[v2.SessionUpdate], gate: Gate) -> None:
         self.message_id = ""
         """The id of the user message (PL-14)."""
         self.stop_reason: v2.StopReason | None = None
@@ -50,8 +55,9 @@ class Prompt:
         self.usage: v2.Usage | None = None
         self.error: v2.Error | None = None
         self.stream = stream
+        self._gate = gate
         self._ended = asyncio.Event()
-        self._failure: Exception | None = None
+        self._failure: ConnectionClosed | None = None
 
     @property
     def is_done(self) -> bool:
@@ -66,35 +72,59 @@ class Prompt:
         return self.stream.batches()
 
     async def wait(self) -> v2.StopReason | None:
-        """Wait for the end of its work, and return why it ended. Safe to cancel. Raises `ConnectionClosed`."""
+        """Wait for the end of its work, and return why it ended.
+
+        Meanwhile no full stream pauses reading, as the end is still to be read. Safe to cancel. Raises
+        `ConnectionClosed`.
+        """
         if not self.is_done:
             self.stream.close()
-            await self._ended.wait()
+            with self._gate.kept_open():
+                await self._ended.wait()
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.again()
         return self.stop_reason
 
-    def finish(self, state: v2.StateUpdate, put_so_far: int) -> None:
-        """For the session: its work has ended with this state, when so many updates had come."""
+    def finish(self, state: v2.StateUpdate) -> None:
+        """For the session: its work has ended with this state."""
         self.stop_reason, self.usage, self.error = state.stop_reason, state.usage, state.error
-        self.stream.end_at(put_so_far)
         self._ended.set()
 
-    def fail(self, error: Exception | None) -> None:
+    def fail(self, error: ConnectionClosed) -> None:
         """For the session: its end will never be known."""
-        if not self.is_done:
-            self._failure = error
-            self.stream.end(error)
-            self._ended.set()
+        self._failure = error
+        self._ended.set()
 
 
-@dataclass
-class _Waiting:
-    """A prompt that is not finished: when it was inserted, if it was, and the ends that came since it was sent."""
+@dataclass(frozen=True)
+class End:
+    """Where work ended: the state that says so, the `when` of `Turns`, and how many updates streams had got by then."""
 
-    prompt: Prompt
-    inserted: int | None
-    ends: list[tuple[int, v2.StateUpdate, int]]
+    state: v2.StateUpdate
+    when: int
+    position: int
+
+    def cut(self, stream: Stream[Any], position: int) -> bool:
+        """End a stream right after this, now that streams have got `position` updates; False if it began later."""
+        beyond = position - self.position
+        if stream.put_so_far <= beyond and not stream.is_done:
+            return False
+        if not stream.is_done:
+            stream.end_at(stream.put_so_far - beyond)
+        return True
+
+
+@dataclass(eq=False)
+class Sent:
+    """A prompt that is not finished. Whoever wants to know holds it, or its stream; this here does not."""
+
+    prompt: weakref.ref[Prompt]
+    stream: weakref.ref[Stream[v2.SessionUpdate]]
+    when: int
+    inserted: int | None = None
+    """When it was inserted; None until it is accepted."""
+    ends: list[End] = field(default_factory=list[End])
+    """Which ends came before its acceptance, and may be its own."""
 
 
 class Turns:
@@ -104,63 +134,96 @@ class Turns:
         self.is_busy = False
         """Whether the session works, as far as is known (ST-07, ST-14)."""
         self._now = 0  # counts what is seen
-        self._waiting: list[_Waiting] = []
-        self._seen: dict[str, int] = {}  # user messages, while anybody might ask
+        self._sent: list[Sent] = []
+        self._seen: dict[str, int] = {}  # user messages, while a prompt that is not accepted may be one of them
+        self._has_new = False  # of these since the last end
 
-    def begin(self, prompt: Prompt) -> None:
+    def begin(self, prompt: Prompt) -> Sent:
         """A prompt is being sent."""
-        self._waiting.append(_Waiting(prompt, None, []))
+        sent = Sent(weakref.ref(prompt), weakref.ref(prompt.stream), self._now)
+        self._sent.append(sent)
+        return sent
 
-    def accepted(self, prompt: Prompt, message_id: str) -> bool:
-        """A prompt was accepted. Returns whether the work of the newest has ended by this, or had."""
-        prompt.message_id = message_id
+    def accepted(self, sent: Sent, message_id: str, position: int) -> End | None:
+        """A prompt was accepted. Returns the end of its work, if that was before, and no other work is left."""
         self._now += 1
-        waiting = next(one for one in self._waiting if one.prompt is prompt)
-        waiting.inserted = self._seen.get(message_id, self._now)
-        for when, state, put_so_far in waiting.ends:
-            if when > waiting.inserted:
-                return self._finish([(waiting, state, put_so_far)])
-        return False
+        if sent not in self._sent:
+            return None  # the session has ended meanwhile
+        inserted = sent.inserted = max(self._seen.get(message_id, self._now), sent.when)
+        end = next((end for end in sent.ends if end.when > inserted), None)
+        self._forget()
+        return None if end is None else self._finish([sent], end, position)
 
-    def refused(self, prompt: Prompt) -> None:
+    def withdrawn(self, sent: Sent) -> None:
         """A prompt was refused, or is waited for no more."""
-        self._waiting = [one for one in self._waiting if one.prompt is not prompt]
+        if sent.inserted is None:
+            self._sent = [one for one in self._sent if one is not sent]
+            self._forget()
 
-    def see(self, update: Any) -> bool:
-        """Take a state or a user message. Returns whether the work of the newest accepted prompt has ended by it."""
+    def see(self, update: Any, position: int) -> End | None:
+        """Take a state or a user message, which streams got as number `position`.
+
+        Returns the end of the work of the newest accepted prompt, if this is it.
+        """
         self._now += 1
         if isinstance(update, v2.UserMessage | v2.UserMessageChunk):
-            if self._waiting:
-                self._seen.setdefault(update.message_id, self._now)
-            return False
+            if update.message_id not in self._seen and any(one.inserted is None for one in self._sent):
+                self._seen[update.message_id] = self._now
+                self._has_new = True
+            return None
         if not isinstance(update, v2.StateUpdate):
             self.is_busy = True  # a state that is not known is never idle (ST-14)
-            return False
+            return None
         if update.state != "idle":
             self.is_busy = self.is_busy or update.state != "unknown"
-            return False
+            return None
         if not self.is_busy:
-            return False
+            return None
         self.is_busy = False
-        for one in self._waiting:
-            if one.inserted is None:
-                one.ends.append((self._now, update, one.prompt.stream.put_so_far))
-        ended = [one for one in self._waiting if one.inserted is not None]
-        return self._finish([(one, update, one.prompt.stream.put_so_far) for one in ended])
+        end = End(update, self._now, position)
+        for one in self._sent:
+            if one.inserted is None and self._has_new:
+                one.ends.append(end)
+        self._has_new = False
+        return self._finish([one for one in self._sent if one.inserted is not None], end, position)
 
-    def fail(self, error: Exception | None) -> None:
+    def fail(self, error: ConnectionClosed) -> None:
         """Nothing more will be known."""
-        for one in self._waiting:
-            one.prompt.fail(error)
-        self._waiting.clear()
+        for one in self._sent:
+            prompt, stream = one.prompt(), one.stream()
+            if prompt is not None:
+                prompt.fail(error)
+            if stream is not None:
+                stream.end(error.again())
+        self._sent.clear()
+        self._seen.clear()
 
-    def _finish(self, ended: list[tuple[_Waiting, v2.StateUpdate, int]]) -> bool:
-        for one, state, put_so_far in ended:
-            one.prompt.finish(state, put_so_far)
-            self._waiting.remove(one)
-        if not self._waiting:
+    def _finish(self, ended: list[Sent], end: End, position: int) -> End | None:
+        for one in ended:
+            prompt, stream = one.prompt(), one.stream()
+            if prompt is not None:
+                prompt.finish(end.state)
+            if stream is not None:
+                end.cut(stream, position)
+            self._sent.remove(one)
+        return end if ended and all(one.inserted is None for one in self._sent) else None
+
+    def _forget(self) -> None:
+        """What was seen, where no prompt is left that may be in it."""
+        if all(one.inserted is not None for one in self._sent):
             self._seen.clear()
-        return bool(ended) and not any(one.inserted is not None for one in self._waiting)
+
+
+def answer_of(story: Transcript, message_id: str) -> str:
+    """The text of the agent's messages after the user's of this id; of all, where that was not told."""
+    parts: list[str] = []
+    for entity in story.timeline:
+        if isinstance(entity, Message):
+            if entity.sort == "user" and entity.id == message_id:
+                parts.clear()
+            elif entity.sort == "agent":
+                parts.append(entity.text)
+    return "\n\n".join(parts)
 
 
 TRACKED: Final = frozenset({v2.StateUpdate, v2.UserMessage, v2.UserMessageChunk})

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
 
 from acpwire import v2
 from acpwire.errors import NOT_FOUND, ConnectionClosed, RequestError, UsageError
@@ -18,12 +20,12 @@ from acpwire.scope import Scope
 from acpwire.streams import Stream
 from acpwire.transcript import Transcript
 
-from .prompts import TRACKED, Prompt, Turn, Turns
+from .prompts import TRACKED, End, Prompt, Turn, Turns, answer_of
 
 if TYPE_CHECKING:
     from .agents import AgentConnection
 
-__all__ = ["Block", "ClientSession"]
+__all__ = ["Block", "ClientSession", "not_found_is_fine"]
 
 Block = str | v2.ContentBlock
 """A block of content; a plain string is text."""
@@ -33,6 +35,9 @@ NEEDS: Final = {
     "resource": "session.prompt.embeddedContext",
 }
 """The capability without which a block may not be in a prompt (PL-04)."""
+
+_TOLD: Final = (v2.UserMessage, v2.UserMessageChunk, v2.AgentMessage, v2.AgentMessageChunk)
+"""What a `Turn`'s text is made of."""
 
 
 class ClientSession:
@@ -46,31 +51,34 @@ class ClientSession:
         self,
         agent: AgentConnection,
         session_id: str,
-        cwd: str,
+        cwd: str | None,
         *,
+        additional_directories: Sequence[str] | None = None,
         transcript: bool = True,
         parent: ClientSession | None = None,
-        additional_directories: Sequence[str] = (),
+        state: Literal["idle", "unknown"] = "idle",
     ) -> None:
         self.id = session_id
-        self.cwd = cwd
         self.agent = agent
         self.parent = parent
         self.children: dict[str, ClientSession] = {}
-        self.additional_directories = tuple(additional_directories)
-        self.transcript: Transcript | None = (
-            Transcript(cwd=cwd, additional_directories=additional_directories) if transcript else None
-        )
-        """What all updates add up to; None where the connection keeps none."""
-        self.state: v2.StateUpdate | v2.UnknownVariant = v2.StateUpdate(state="idle")
-        """What the agent said last of its work; idle, if nothing (ST-07)."""
+        self.state: v2.StateUpdate | v2.UnknownVariant = v2.StateUpdate(state=state)
+        """What the agent said last of its work: of a new session idle, if nothing; of others unknown (ST-07, ST-10)."""
         self.available_commands: Sequence[v2.AvailableCommand] = ()
         self.config_options: Sequence[v2.SessionConfigOption] = ()
         self.can_cancel = parent is None
         """Whether its work may be cancelled: of a child, only while its parent's agent says so (SA-06)."""
+        self._cwd = cwd
+        self._directories = additional_directories
+        self.transcript: Transcript | None = (
+            Transcript(cwd=self.cwd, additional_directories=self.additional_directories) if transcript else None
+        )
+        """What all updates add up to; None where the connection keeps none."""
         self._turns = Turns()
         self._streams: list[weakref.ref[Stream[v2.SessionUpdate]]] = []
         self._until_idle: list[weakref.ref[Stream[v2.SessionUpdate]]] = []
+        self._position = 0  # how many updates streams have got
+        self._reported: set[type] = set()  # what updates have said since the session was set up last
         self._asked: set[Scope] = set()
         self._is_closed = False
 
@@ -82,6 +90,18 @@ class ClientSession:
         """Whether the agent works in it; true also of a state that this version does not know (ST-14)."""
         return self._turns.is_busy
 
+    @property
+    def cwd(self) -> str:
+        """Its directory; of a child that has none of its own, its parent's (SA-05)."""
+        return self._cwd or ("" if self.parent is None else self.parent.cwd)
+
+    @property
+    def additional_directories(self) -> Sequence[str]:
+        """Its other roots; of a child that has none of its own, its parent's (SA-05)."""
+        if self._directories is not None:
+            return self._directories
+        return () if self.parent is None else self.parent.additional_directories
+
     # --- prompts --------------------------------------------------------------------------------------------------
 
     async def prompt(self, *content: Block, check: bool = True) -> Prompt:
@@ -91,39 +111,41 @@ class ClientSession:
         not take are refused here with `UsageError`, unless `check` is false (PL-04, PL-05). Never sent twice (PL-26).
         Cancelled, the request is taken back, if the agent can (RC-01).
         """
-        if self.parent is not None:
-            raise UsageError("SA-06: a child session takes no prompts; its agent works for its parent")
+        self._own("session/prompt")
+        if self._is_closed and self.agent.closed is None:
+            raise UsageError(f"the session {self.id} was closed; resume it first")
         blocks = [v2.TextContent(text=block) if isinstance(block, str) else block for block in content]
         if not blocks:
             raise UsageError("PL-05: a prompt needs at least one block")
         if check:
             for block in blocks:
                 self._check(block)
-        prompt = Prompt(self._opened(self._streams))
-        self._turns.begin(prompt)
+        prompt = Prompt(self._opened(self._streams), self.agent.gate)
+        sent = self._turns.begin(prompt)
 
         def accepted(response: v2.PromptResponse) -> None:
-            if self._turns.accepted(prompt, response.message_id):
-                self._work_ended()
+            prompt.message_id = response.message_id
+            self._work_ended(self._turns.accepted(sent, response.message_id, self._position))
 
         try:
             request = v2.PromptRequest(session_id=self.id, prompt=blocks)
             await self.agent.peer.request(v2.SESSION_PROMPT, request, arrived=accepted)
         except BaseException:
-            self._turns.refused(prompt)
+            self._turns.withdrawn(sent)
             prompt.stream.close()
             raise
         return prompt
 
     async def ask(self, *content: Block) -> Turn:
-        """Send a prompt, wait for its end, and return what came of it."""
+        """Send a prompt, wait for its end, and return what came of it. Cancelled, it leaves the work to the agent."""
         prompt = await self.prompt(*content)
         story = Transcript()
         async for batch in prompt.batches():
             for update in batch:
-                story.apply(update)
+                if isinstance(update, _TOLD):
+                    story.apply(update)
         await prompt.wait()
-        return Turn(story.text, prompt.stop_reason, prompt.usage, prompt.error)
+        return Turn(answer_of(story, prompt.message_id), prompt.stop_reason, prompt.usage, prompt.error)
 
     async def cancel(self) -> None:
         """Have the agent stop: its work, and the prompts that it holds (CA-01).
@@ -135,8 +157,7 @@ class ClientSession:
             raise UsageError(f"SA-06: the agent does not let the work of child {self.id} be cancelled")
         if self.transcript is not None:
             self.transcript.cancel_unfinished()
-        for scope in list(self._asked):
-            scope.cancel()
+        self._cancel_questions()
         await self.agent.peer.notify(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id=self.id))
 
     # --- updates --------------------------------------------------------------------------------------------------
@@ -171,9 +192,12 @@ class ClientSession:
             request = v2.SetSessionConfigOptionBooleanRequest(session_id=self.id, config_id=config_id, value=value)
         else:
             request = v2.SetSessionConfigOptionIdRequest(session_id=self.id, config_id=config_id, value=value)
-        response = await self.agent.peer.request(v2.SESSION_SET_CONFIG_OPTION, request)
-        self.config_options = response.config_options
-        return self.config_options
+
+        def arrived(response: v2.SetSessionConfigOptionResponse) -> None:
+            self.config_options = response.config_options
+
+        response = await self.agent.peer.request(v2.SESSION_SET_CONFIG_OPTION, request, arrived=arrived)
+        return response.config_options
 
     async def set_title(self, title: str) -> str:
         """Name the session, and return the name that was stored (UN-04)."""
@@ -183,7 +207,10 @@ class ClientSession:
         return (await self.agent.peer.request(v2.SESSION_SET_TITLE, request)).title
 
     async def cancel_tool_call(self, tool_call_id: str) -> None:
-        """Have one tool call stopped; its final status says that it has (TC-18, TC-19)."""
+        """Have one tool call stopped; its final status says that it has (TC-18, TC-19).
+
+        Only where the agent says that it can be; without a transcript that is for the caller to know.
+        """
         call = None if self.transcript is None else self.transcript.tool_calls.get(tool_call_id)
         if self.transcript is not None and (call is None or not call.may_cancel):
             raise UsageError(f"TC-18: the agent does not let the tool call {tool_call_id} be cancelled")
@@ -191,7 +218,10 @@ class ClientSession:
         await self.agent.peer.request(v2.TOOL_CALL_CANCEL, request)
 
     async def cancel_terminal(self, terminal_id: str) -> None:
-        """Have what runs in a terminal stopped; its exit says that it has (TM-11)."""
+        """Have what runs in a terminal stopped; its exit says that it has (TM-11).
+
+        Only where the agent says that it can be; without a transcript that is for the caller to know.
+        """
         terminal = None if self.transcript is None else self.transcript.terminals.get(terminal_id)
         if self.transcript is not None and (terminal is None or not terminal.may_cancel):
             raise UsageError(f"TM-11: the agent does not let the terminal {terminal_id} be cancelled")
@@ -205,36 +235,88 @@ class ClientSession:
         if self.transcript is not None:
             self.transcript.apply(update)
         cls = update.__class__
-        ended = False
-        if cls in TRACKED or (cls is v2.UnknownVariant and update.tag == "state_update"):
-            if isinstance(update, v2.StateUpdate | v2.UnknownVariant):
-                self.state = update
-            ended = self._turns.see(update)
+        is_tracked = cls in TRACKED
+        if is_tracked:
+            if cls is v2.StateUpdate:
+                self.state = update  # type: ignore[assignment]  # its class was looked at
+        elif cls is v2.UnknownVariant:
+            if update.tag == "state_update":
+                is_tracked, self.state = True, update  # type: ignore[assignment]  # its class was looked at
         elif cls is v2.SubagentUpdate:
-            self.agent.child(self, update)
+            self.agent.child(self, update)  # type: ignore[arg-type]  # its class was looked at
         elif cls is v2.AvailableCommandsUpdate:
             self.available_commands = update.available_commands  # type: ignore[union-attr]  # its class was looked at
+            self._reported.add(cls)
         elif cls is v2.ConfigOptionUpdate:
             self.config_options = update.config_options  # type: ignore[union-attr]  # its class was looked at
+            self._reported.add(cls)
         if self._streams or self._until_idle:
             self._put(update, size)
-        if ended:
-            self._work_ended()
+        if is_tracked:
+            self._work_ended(self._turns.see(update, self._position))
 
-    async def asked(self, answer: Callable[[], Awaitable[Any]], cancelled: Any) -> Any:
-        """Wait for the answer to a question of the agent; `cancelled` if the work is, or the question (CA-03, X8)."""
+    def asked(self, answer: Callable[[], Awaitable[Any]], cancelled: Any) -> Coroutine[Any, Any, Any]:
+        """Wait for the answer to a question of the agent; `cancelled` if the work is, or the question (CA-03, X8).
+
+        From the call on, not only while it is awaited; whatever the answer would have been.
+        """
         scope = Scope()
         self._asked.add(scope)
+        return self._answered(scope, answer, cancelled)
+
+    async def _answered(self, scope: Scope, answer: Callable[[], Awaitable[Any]], cancelled: Any) -> Any:
+        task = asyncio.current_task()
+        before = task.cancelling() if task is not None else 0
+        if scope.is_cancelled:
+            return cancelled
         scope.enter()
         try:
-            return await answer()
+            found = await answer()
         except BaseException as error:
-            if scope.is_cancelled or isinstance(error, asyncio.CancelledError):
-                scope.leave(error)
+            if scope.leave(error) or isinstance(error, asyncio.CancelledError):
                 return cancelled
-            raise
+            if not scope.is_cancelled:
+                raise
+            found = cancelled
+        else:
+            scope.leave(None)
         finally:
             self._asked.discard(scope)
+        was_cancelled = scope.is_cancelled or (task is not None and task.cancelling() > before)
+        return cancelled if was_cancelled else found
+
+    def told_by_parent(self, update: v2.SubagentUpdate) -> None:
+        """Take what the parent is told of this child; null takes back what was told before (SA-04..SA-06)."""
+        if update.capabilities is not msgspec.UNSET:
+            self.can_cancel = update.capabilities is not None and update.capabilities.cancel is not None
+        if update.cwd is not msgspec.UNSET:
+            self._cwd = update.cwd
+        if update.additional_directories is not msgspec.UNSET:
+            self._directories = update.additional_directories
+        if self.transcript is not None:
+            self.transcript.cwd = self.cwd
+            self.transcript.additional_directories = tuple(self.additional_directories)
+        if update.state is not msgspec.UNSET:
+            told = update.state
+            if told is None:
+                self.state = v2.StateUpdate(state="unknown")
+            elif isinstance(told, v2.UnknownVariant):
+                self.state = told
+            else:
+                self.state = v2.StateUpdate(**{name: getattr(told, name) for name in told.__struct_fields__})
+            self._work_ended(self._turns.see(self.state, self._position))
+
+    def setting_up(self) -> None:
+        """It is being set up again: what was reported before counts less than what the answer will say."""
+        self._reported.clear()
+
+    def set_up(self, request: Any, response: Any) -> None:
+        """It is as it was asked for, and what the response says, where no update has said it already (SS-08, SU-12)."""
+        self._cwd, self._directories = request.cwd, tuple(request.additional_directories)
+        if v2.ConfigOptionUpdate not in self._reported:
+            self.config_options = response.config_options
+        if v2.AvailableCommandsUpdate not in self._reported:
+            self.available_commands = response.available_commands
 
     @contextmanager
     def replaying(self) -> Generator[None]:
@@ -246,28 +328,34 @@ class ClientSession:
                 yield
 
     def end(self, error: ConnectionClosed | None) -> None:
-        """Nothing comes any more."""
+        """Nothing comes any more; None: as the session was closed."""
         self._is_closed = True
         self._turns.fail(error or ConnectionClosed("the session was closed"))
         for reference in [*self._streams, *self._until_idle]:
             stream = reference()
             if stream is not None:
-                stream.end(error)
+                stream.end(None if error is None else error.again())
         self._streams.clear()
         self._until_idle.clear()
+        self._cancel_questions()
         for child in self.children.values():
             child.end(error)
 
+    def _cancel_questions(self) -> None:
+        for scope in list(self._asked):
+            scope.cancel()
+
     def _opened(self, streams: list[weakref.ref[Stream[v2.SessionUpdate]]]) -> Stream[v2.SessionUpdate]:
-        stream: Stream[v2.SessionUpdate] = Stream(self.agent.peer, self.agent.limits)
+        stream: Stream[v2.SessionUpdate] = Stream(self.agent.gate, self.agent.limits)
         if self._is_closed:
-            stream.end()
+            stream.end(None if self.agent.closed is None else self.agent.closed.again())
         else:
             streams.append(weakref.ref(stream))
         return stream
 
     def _put(self, update: v2.SessionUpdate, size: int) -> None:
         """Into every stream; those that are done or were dropped are forgotten."""
+        self._position += 1
         for streams in (self._streams, self._until_idle):
             stale = False
             for reference in streams:
@@ -279,12 +367,13 @@ class ClientSession:
             if stale:
                 streams[:] = [one for one in streams if (stream := one()) is not None and not stream.is_done]
 
-    def _work_ended(self) -> None:
-        for reference in self._until_idle:
-            stream = reference()
-            if stream is not None:
-                stream.end()
-        self._until_idle.clear()
+    def _work_ended(self, end: End | None) -> None:
+        """The work of the newest accepted prompt has ended, unless it is None."""
+        if end is not None:
+            later = [
+                one for one in self._until_idle if (stream := one()) is not None and not end.cut(stream, self._position)
+            ]
+            self._until_idle[:] = later
 
     def _check(self, block: v2.ContentBlock) -> None:
         """Raise `UsageError` for a block that the agent did not say it takes (PL-04)."""
@@ -299,7 +388,7 @@ class ClientSession:
 
     def _own(self, method: str) -> None:
         if self.parent is not None:
-            raise UsageError(f"SA-06: {method} is not for child sessions")
+            raise UsageError(f"SA-06: {method} is not for child sessions: the agent works in them for their parents")
 
 
 @contextmanager

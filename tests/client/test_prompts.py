@@ -1,0 +1,661 @@
+"""Prompts: which updates are a prompt's own, and which idle ends it, in every order of what arrives."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import acpwire
+from acpwire import v2
+from acpwire.client import Client, ClientSession, Prompt, Turn
+from acpwire.errors import ConnectionClosed, RequestError, StreamOverflow, UsageError
+from acpwire.limits import Limits
+from acpwire.streams import HIGH
+from acpwire.testing import ScriptedAgent
+from acpwire.testing import connect as connected_to
+from tests.client.script import (
+    IDLE,
+    RUNNING,
+    Script,
+    answer,
+    chunk,
+    failure,
+    prompted,
+    session_of,
+    settled,
+    texts,
+    told,
+    user,
+    while_,
+)
+from tests.transports.loops import cancelled_at, on_each_loop, until, walk
+
+# --- the law ----------------------------------------------------------------------------------------------------------
+
+STATES: dict[str, dict[str, Any]] = {
+    "running": RUNNING,
+    "requires_action": {"sessionUpdate": "state_update", "state": "requires_action"},
+    "unknown": {"sessionUpdate": "state_update", "state": "unknown"},
+    "unlisted": {"sessionUpdate": "state_update", "state": "_dreaming"},
+    "idle": IDLE,
+}
+PROMPTS = 3
+Event = tuple[str, int]
+"""What happens: a state, an update of another kind, or of a prompt: it is sent, its message is seen, it is accepted."""
+
+
+@st.composite
+def events(draw: st.DrawFn) -> list[Event]:
+    """Up to three prompts: each is sent, then its message is told and it is accepted, in any order, or neither."""
+    lines: list[list[Event]] = []
+    for number in range(draw(st.integers(1, PROMPTS))):
+        after = draw(st.permutations([("seen", number), ("accepted", number)]))
+        lines.append([("sent", number), *after[: draw(st.integers(0, 2))]])
+    states = st.sampled_from(["running", "idle", "idle", "running", "chunk", *STATES])
+    lines.append([(state, 0) for state in draw(st.lists(states, max_size=12))])
+    mixed: list[Event] = []
+    while any(lines):
+        line = draw(st.sampled_from([line for line in lines if line]))
+        mixed.append(line.pop(0))
+    return mixed
+
+
+def expected(happened: list[Event]) -> tuple[dict[int, int], int | None]:
+    """Where each prompt's work ends, and where `updates()` does that was opened at first: numbers of events.
+
+    An idle after something else than idle or unknown is an end. A prompt's is the first end after its message was seen
+    or it was accepted; it is known once it is accepted.
+    """
+    ends: list[int] = []
+    busy = False
+    for index, (what, _) in enumerate(happened):
+        if what in {"running", "requires_action", "unlisted"}:
+            busy = True
+        elif what == "idle" and busy:
+            busy = False
+            ends.append(index)
+    found: dict[int, int] = {}
+    known: dict[int, int] = {}  # when each end is known
+    for number in range(PROMPTS):
+        if ("accepted", number) in happened:
+            accepted = happened.index(("accepted", number))
+            inserted = min([accepted, *(i for i, one in enumerate(happened) if one == ("seen", number))])
+            after = [end for end in ends if end > inserted]
+            if after:
+                found[number] = after[0]
+                known[number] = max(after[0], accepted)
+    closing: int | None = None
+    for now in sorted(set(known.values())):
+        left = [
+            number
+            for number in range(PROMPTS)
+            if ("accepted", number) in happened[: now + 1] and known.get(number, len(happened)) > now
+        ]
+        if not left:
+            closing = max(found[number] for number, when in known.items() if when == now)
+            break
+    return found, closing
+
+
+def line_of(what: str, index: int, number: int) -> dict[str, Any]:
+    """The line for an event; its number can be told from it."""
+    if what == "chunk":
+        return told(chunk(str(index)))
+    if what == "seen":
+        return told({**user(f"u{number}"), "_meta": {"at": index}})
+    return told({**STATES[what], "_meta": {"at": index}})
+
+
+def number_of(update: Any) -> int:
+    """The number of the event that an update tells."""
+    if isinstance(update, v2.AgentMessageChunk):
+        assert isinstance(update.content, v2.TextContent)
+        return int(update.content.text)
+    meta = update.data["_meta"] if isinstance(update, v2.UnknownVariant) else update.meta
+    at: int = meta["at"]
+    return at
+
+
+async def left_in(stream: Any) -> list[int]:
+    """What waits in a stream and comes up to its end, if that has come."""
+    found: list[int] = []
+    while len(stream) or stream.is_done:
+        try:
+            found.append(number_of(await anext(stream)))
+        except (StopAsyncIteration, ConnectionClosed):
+            break
+    return found
+
+
+async def run_law(happened: list[Event]) -> None:
+    """Let it happen, and compare."""
+    ends, closing = expected(happened)
+    requests: dict[int, Any] = {}
+    tasks: dict[int, asyncio.Task[Prompt]] = {}
+    async with session_of() as (script, session):
+        updates = session.updates()
+        for index, (what, number) in enumerate(happened):
+            if what == "sent":
+                tasks[number] = asyncio.create_task(session.prompt("hi"))
+                requests[number] = await script.asked("session/prompt")
+            elif what == "accepted":
+                await script.send(answer(requests[number], {"messageId": f"u{number}"}))
+            else:
+                await script.send(line_of(what, index, number))
+        await settled(script)
+        told_at = [i for i, (what, _) in enumerate(happened) if what not in {"sent", "accepted"}]
+        for number, task in tasks.items():
+            if ("accepted", number) not in happened:
+                assert not task.done()
+                task.cancel()
+                await asyncio.wait([task])
+                continue
+            prompt = await task
+            assert prompt.message_id == f"u{number}"
+            assert prompt.is_done == (number in ends)
+            begun = happened.index(("sent", number))
+            end = ends.get(number, len(happened))
+            assert await left_in(prompt.stream) == [i for i in told_at if begun < i <= end]
+        assert updates.is_done == (closing is not None)
+        end = len(happened) if closing is None else closing
+        assert await left_in(updates) == [i for i in told_at if i <= end]
+
+
+RUN = ("running", 0)
+END = ("idle", 0)
+
+
+@settings(max_examples=300, deadline=None)
+@given(events())
+@example([RUN, ("sent", 0), ("seen", 0), END, ("accepted", 0)])
+@example([("sent", 0), RUN, END, ("seen", 0), ("accepted", 0), RUN, END])
+@example([("sent", 0), ("accepted", 0), END, END, RUN, END])
+@example([("sent", 0), ("sent", 1), ("seen", 0), RUN, END, ("seen", 1), RUN, END, ("accepted", 1), ("accepted", 0)])
+def test_a_prompts_work_ends_with_the_first_change_to_idle_after_its_insertion(happened: list[Event]) -> None:
+    """PL-01, PL-17, PL-18, PL-25, ST-07, ST-08, ST-13, ST-14: states, echo and acceptance in every order."""
+    asyncio.run(run_law(happened))
+
+
+# --- one prompt -------------------------------------------------------------------------------------------------------
+
+
+@on_each_loop
+async def test_a_prompt_is_iterated_up_to_its_idle_with_that_and_says_how_it_ended() -> None:
+    """PL-01, PL-14, PL-25, US-06."""
+    async with session_of() as (script, session):
+        prompt = await prompted(script, session)
+        assert (prompt.message_id, prompt.is_done, prompt.stop_reason) == ("u1", False, None)
+        usage = {"inputTokens": 3, "outputTokens": 4, "totalTokens": 7}
+        await script.told(RUNNING, chunk("a"), chunk("b"), {**IDLE, "usage": usage}, chunk("after"))
+        assert texts([update async for update in prompt]) == ["user_message", "running", "a", "b", "idle"]
+        assert (prompt.is_done, prompt.stop_reason, prompt.error) == (True, "end_turn", None)
+        assert prompt.usage is not None
+        assert prompt.usage.total_tokens == 7
+        assert await prompt.wait() == "end_turn"
+
+
+@on_each_loop
+async def test_a_prompt_is_iterated_in_batches_that_are_never_empty() -> None:
+    async with session_of() as (script, session):
+        prompt = await prompted(script, session)
+        await script.told(RUNNING, *(chunk(str(number)) for number in range(10)), IDLE)
+        batches = [batch async for batch in prompt.batches()]
+        assert all(batches)
+        assert len([update for batch in batches for update in batch]) == 13
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ({}, None),
+        ({"stopReason": None}, None),
+        ({"stopReason": 5}, None),
+        ({"stopReason": "_tired"}, "_tired"),
+        ({"stopReason": "refusal"}, "refusal"),
+        ({"stopReason": "cancelled"}, "cancelled"),
+    ],
+)
+@on_each_loop
+async def test_why_it_ended_is_kept_as_it_was_said(members: dict[str, Any], reason: str | None) -> None:
+    """SR-09, SR-10, X3, X4."""
+    async with session_of() as (script, session):
+        prompt = await prompted(script, session)
+        await script.told(RUNNING, {"sessionUpdate": "state_update", "state": "idle", **members})
+        assert await prompt.wait() == reason
+
+
+@on_each_loop
+async def test_work_that_failed_says_its_error() -> None:
+    """SR-07."""
+    async with session_of() as (script, session):
+        prompt = await prompted(script, session)
+        error = {"code": -32603, "message": "the model is gone"}
+        await script.told(RUNNING, {**IDLE, "stopReason": "error", "error": error})
+        assert await prompt.wait() == "error"
+        assert prompt.error is not None
+        assert prompt.error.message == "the model is gone"
+
+
+@on_each_loop
+async def test_a_refused_prompt_raises_and_leaves_nothing_waiting() -> None:
+    """PL-11, PL-12; what was sent meanwhile is not mistaken for an answer."""
+    async with session_of() as (script, session):
+        with pytest.raises(RequestError, match="too long"):
+            await while_(script.refused("session/prompt", 7, message="too long"), session.prompt("hi"))
+        updates = session.updates()
+        await script.told(RUNNING, IDLE)
+        await settled(script)
+        assert not updates.is_done, "no prompt was accepted"
+        prompt = await prompted(script, session, "u2")
+        await script.told(RUNNING, IDLE)
+        await prompt.wait()
+        assert updates.is_done
+
+
+@on_each_loop
+async def test_a_prompt_that_is_cancelled_while_it_is_held_is_taken_back() -> None:
+    """RC-01, RC-08, PL-26: its late answer is nobody's, and no second request is sent."""
+    async with session_of() as (script, session):
+
+        async def take_back() -> None:
+            task = asyncio.create_task(session.prompt("hi"))
+            request = await script.asked("session/prompt")
+            task.cancel()
+            await asyncio.wait([task])
+            assert task.cancelled()
+            withdrawn = await script.asked("$/cancel_request")
+            assert withdrawn["params"] == {"requestId": request["id"]}
+            await script.send(told(user("u1")), answer(request, {"messageId": "u1"}))
+            await script.told(RUNNING, IDLE)
+            await settled(script)
+
+        await take_back()
+        assert session.state == v2.StateUpdate(state="idle", stop_reason="end_turn")
+
+
+@on_each_loop
+async def test_an_answer_without_a_message_id_is_none() -> None:
+    """PL-14."""
+    async with session_of() as (script, session):
+        for result in ({}, {"messageId": None}, {"messageId": 5}):
+            with pytest.raises(acpwire.DecodeError):
+                await while_(script.answered("session/prompt", result), session.prompt("hi"))
+
+
+async def waits(prompt: Prompt) -> None:
+    await prompt.wait()
+
+
+async def reads(prompt: Prompt) -> None:
+    await anext(prompt.stream)
+
+
+async def reads_batches(prompt: Prompt) -> None:
+    await anext(prompt.batches())
+
+
+@pytest.mark.parametrize("how", [waits, reads, reads_batches])
+@on_each_loop
+async def test_a_connection_that_is_lost_in_mid_prompt_fails_whoever_waits(how: Callable[[Prompt], Any]) -> None:
+    """ER-09; each gets an error of its own, twice, too."""
+    async with session_of() as (script, session):
+        prompt = await prompted(script, session)
+        assert texts([await anext(prompt.stream)]) == ["user_message"]
+        other = session.stream()
+        until_idle = session.updates()
+        waiting = asyncio.ensure_future(how(prompt))
+        await script.__aexit__(None, None, None)
+        with pytest.raises(ConnectionClosed) as first:
+            await waiting
+        with pytest.raises(ConnectionClosed) as second:
+            await prompt.wait()
+        assert first.value is not second.value
+        for stream in (other, until_idle, session.stream(), session.updates()):
+            with pytest.raises(ConnectionClosed):
+                await anext(stream)
+        with pytest.raises(ConnectionClosed):
+            await session.prompt("again")
+
+
+@on_each_loop
+async def test_what_came_before_the_connection_was_lost_is_still_read() -> None:
+    async with session_of() as (script, session):
+        prompt = await prompted(script, session)
+        await script.told(RUNNING, chunk("last words"))
+        await script.__aexit__(None, None, None)
+        await until(lambda: session.agent.closed is not None and prompt.is_done)
+        seen: list[str] = []
+
+        async def read() -> None:
+            async for update in prompt:
+                seen.extend(texts([update]))
+
+        with pytest.raises(ConnectionClosed):
+            await read()
+        assert seen == ["user_message", "running", "last words"]
+
+
+@on_each_loop
+async def test_a_session_that_is_closed_while_a_prompt_is_held_fails_the_prompt_once() -> None:
+    """CA-13: its answer may come after that of `session/close`, as success too (PL-28)."""
+    async with session_of() as (script, session):
+        held = asyncio.create_task(session.prompt("hi"))
+        request = await script.asked("session/prompt")
+        await while_(script.answered("session/close", {}), session.close())
+        await script.send(answer(request, {"messageId": "u1"}))
+        prompt = await held
+        assert prompt.message_id == "u1"
+        with pytest.raises(ConnectionClosed, match="the session was closed"):
+            await prompt.wait()
+        with pytest.raises(UsageError, match="was closed"):
+            await session.prompt("again")
+
+
+# --- several ----------------------------------------------------------------------------------------------------------
+
+
+@on_each_loop
+async def test_a_prompt_that_joins_running_work_ends_with_it_and_one_that_is_held_does_not() -> None:
+    """PL-27, steering: both ends are seen where they are."""
+    async with session_of() as (script, session):
+        first = await prompted(script, session, "u1")
+        await script.told(RUNNING)
+        joined = await prompted(script, session, "u2")
+        held = asyncio.create_task(session.prompt("later"))
+        request = await script.asked("session/prompt")
+        await script.told(chunk("of both"), IDLE)
+        assert await first.wait() == await joined.wait() == "end_turn"
+        assert not held.done()
+        await script.send(told(user("u3")), answer(request, {"messageId": "u3"}))
+        await script.told(RUNNING, chunk("of the third"), {**IDLE, "stopReason": "max_tokens"})
+        assert await (await held).wait() == "max_tokens"
+
+
+@on_each_loop
+async def test_work_that_the_agent_begins_itself_ends_no_prompt_that_comes_later() -> None:
+    """ST-18: what an agent does before the prompt's insertion is not the prompt's."""
+    async with session_of() as (script, session):
+        await script.told(RUNNING, chunk("by itself"))
+        held = asyncio.create_task(session.prompt("hi"))
+        request = await script.asked("session/prompt")
+        await script.told(IDLE)
+        await script.send(told(user("u1")), answer(request, {"messageId": "u1"}))
+        prompt = await held
+        await script.told(IDLE, IDLE)
+        await settled(script)
+        assert not prompt.is_done, "repeated snapshots end nothing (ST-08)"
+        await script.told(RUNNING, IDLE)
+        await prompt.wait()
+
+
+@on_each_loop
+async def test_what_goes_on_in_the_background_neither_begins_nor_ends_work() -> None:
+    """ST-16, SU-06, TC-13."""
+    async with session_of() as (script, session):
+        prompt = await prompted(script, session)
+        await script.told(RUNNING, IDLE)
+        await prompt.wait()
+        stream = session.stream()
+        tool = {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "in_progress"}
+        await script.told(chunk("late"), tool)
+        await settled(script)
+        assert not session.is_busy
+        assert len(stream) == 2
+
+
+@on_each_loop
+async def test_an_agent_that_uses_a_message_id_twice_confuses_no_later_prompt() -> None:
+    """PL-19, the other way: the second's work ends after the second was sent."""
+    async with session_of() as (script, session):
+        first = await prompted(script, session, "u1")
+        await script.told(RUNNING, IDLE)
+        await first.wait()
+        second = await prompted(script, session, "u1")
+        assert not second.is_done
+        await script.told(RUNNING, {**IDLE, "stopReason": "refusal"})
+        assert await second.wait() == "refusal"
+
+
+@on_each_loop
+async def test_prompts_of_different_sessions_do_not_meet() -> None:
+    """SS-29."""
+    async with session_of() as (script, session):
+        made = script.answered("session/new", {"sessionId": "other"})
+        other = await while_(made, session.agent.new_session(cwd="/"))
+        one, two = await prompted(script, session, "u1"), await prompted(script, other, "u1")
+        await script.told(RUNNING)
+        await script.told(RUNNING, {**IDLE, "stopReason": "refusal"}, session="other")
+        assert await two.wait() == "refusal"
+        assert not one.is_done
+        await script.told(IDLE)
+        assert await one.wait() == "end_turn"
+
+
+# --- ask --------------------------------------------------------------------------------------------------------------
+
+
+@on_each_loop
+async def test_asking_returns_what_the_agent_answered_after_the_users_message() -> None:
+    """Not what it said before, to others; and not its thoughts."""
+    async with session_of() as (script, session):
+
+        async def play() -> None:
+            request = await script.asked("session/prompt")
+            await script.told(RUNNING, chunk("of before"), IDLE)
+            thought = {**chunk("hm"), "sessionUpdate": "agent_thought_chunk"}
+            await script.send(told(user("u1")), answer(request, {"messageId": "u1"}))
+            await script.told(RUNNING, thought, chunk("Hel", "a2"), chunk("lo", "a2"))
+            await script.told(user("u2", "and?"), chunk("more", "a3"), {**IDLE, "usage": {"totalTokens": 1}})
+
+        turn = await while_(play(), session.ask("hi"))
+        assert turn == Turn("Hello\n\nmore", "end_turn", turn.usage, None)
+
+
+@on_each_loop
+async def test_asking_raises_where_the_connection_is_lost() -> None:
+    async with session_of() as (script, session):
+
+        async def play() -> None:
+            await script.answered("session/prompt", {"messageId": "u1"})
+            await script.told(RUNNING, chunk("half an ans"))
+            await script.__aexit__(None, None, None)
+
+        with pytest.raises(ConnectionClosed):
+            await while_(play(), session.ask("hi"))
+
+
+# --- waiting, dropping, overflowing -----------------------------------------------------------------------------------
+
+
+@on_each_loop
+async def test_a_prompt_that_is_dropped_holds_nothing_and_still_counts() -> None:
+    """Nothing is queued for it; the work of the newest prompt ends `updates()` all the same."""
+    async with session_of(limits=Limits(stream=10_000, grace=5)) as (script, session):
+        prompt = await prompted(script, session)
+        stream = weakref.ref(prompt.stream)
+        del prompt
+        await settled(script)
+        gc.collect()
+        assert stream() is None
+        updates = session.updates()
+        await script.told(RUNNING, IDLE)
+        await settled(script)
+        assert updates.is_done
+
+
+@on_each_loop
+async def test_iterating_without_a_name_for_the_prompt_ends_at_its_idle() -> None:
+    """As in the shortest client."""
+    async with session_of() as (script, session):
+
+        async def play() -> None:
+            await script.answered("session/prompt", {"messageId": "u1"})
+            await script.told(RUNNING, chunk("a"), IDLE, chunk("b"))
+
+        seen: list[str] = []
+
+        async def read() -> None:
+            async for update in await session.prompt("hi"):
+                gc.collect()
+                seen.extend(texts([update]))
+
+        await while_(play(), read())
+        assert seen == ["running", "a", "idle"]
+
+
+@on_each_loop
+async def test_waiting_drops_what_was_not_read_and_reads_on_whatever_is_full() -> None:
+    """S-BP-01: a full stream that somebody has begun to read keeps no end from `wait`, nor an answer from `prompt`."""
+    async with session_of() as (script, session):
+        begun = session.stream()
+        prompt = await prompted(script, session)
+        assert texts([await anext(begun)]) == ["user_message"]
+        lines = [chunk(str(number)) for number in range(3 * HIGH)]
+        await script.told(RUNNING, *lines)
+        sending = asyncio.create_task(script.told(*lines, IDLE))
+        assert await prompt.wait() == "end_turn"
+        await sending
+        assert len(prompt.stream) == 0
+        held = asyncio.create_task(session.prompt("again"))
+        request = await script.asked("session/prompt")
+        await script.send(*(told(line) for line in lines), answer(request, {"messageId": "u2"}))
+        assert (await held).message_id == "u2"
+        begun.close()
+
+
+@on_each_loop
+async def test_a_slow_reader_pauses_the_agent_and_loses_nothing() -> None:
+    """S-BP-01, through a prompt."""
+    count = 20_000
+    most = 0
+
+    async def floods(session: acpwire.AgentSession) -> None:
+        async with session.agent_message() as message:
+            for number in range(count):
+                await message.write(f"{number} ")
+                if number % 64 == 0:
+                    await asyncio.sleep(0)
+
+    async with connected_to(ScriptedAgent([floods])) as agent:
+        session = await agent.new_session(cwd="/")
+        prompt = await session.prompt("go")
+        words: list[str] = []
+        async for update in prompt:
+            most = max(most, len(prompt.stream))
+            if isinstance(update, v2.AgentMessageChunk) and isinstance(update.content, v2.TextContent):
+                words += update.content.text.split()
+        assert words == [str(number) for number in range(count)]
+        assert most < 10 * HIGH
+        assert session.transcript is not None
+        assert session.transcript.text.split() == words
+
+
+@on_each_loop
+async def test_a_prompt_that_nobody_reads_overflows_alone() -> None:
+    """Its work still ends, the transcript is whole, and other streams have everything."""
+    async with session_of(limits=Limits(stream=50_000, grace=5)) as (script, session):
+        prompt = await prompted(script, session)
+        seen = 0
+
+        async def read(stream: Any) -> None:
+            nonlocal seen
+            async for _ in stream:
+                seen += 1
+
+        reading = asyncio.create_task(read(session.updates()))
+        for _ in range(10):
+            await script.told(*(chunk("x" * 100) for _ in range(100)))
+            await settled(script)
+        await script.told(RUNNING, IDLE)
+        await reading
+        assert seen == 1002
+        with pytest.raises(StreamOverflow, match=r"Limits\.stream"):
+            [update async for update in prompt]
+        assert prompt.stop_reason == "end_turn"
+        assert session.transcript is not None
+        assert len(session.transcript.text) == 100_000
+
+
+@on_each_loop
+async def test_waiting_and_reading_may_be_cancelled_at_every_wait() -> None:
+    async with session_of() as (script, session):
+        prompt = await prompted(script, session)
+        assert await cancelled_at(1, prompt.wait())
+        assert not prompt.is_done
+        again = await prompted(script, session, "u2")
+
+        async def read(reader: Any) -> None:
+            await anext(reader)
+
+        await read(again.stream)
+        assert await cancelled_at(1, read(again.stream))
+        await script.told(RUNNING, IDLE)
+        assert texts([update async for update in again]) == ["running", "idle"]
+        assert await prompt.wait() == "end_turn"
+
+
+@on_each_loop
+async def test_sending_and_asking_may_be_cancelled_at_every_wait() -> None:
+    """RC-01: nothing is left waiting in the session, whenever it was."""
+
+    async def accepts(script: Script) -> None:
+        """Every prompt, whenever it comes, and end its work."""
+        accepted = 0
+        while True:
+            message = await script.receive_json()
+            if message["method"] == "session/prompt":
+                accepted += 1
+                mine = f"u{accepted}"
+                await script.send(told(user(mine)), answer(message, {"messageId": mine}))
+                await script.told(RUNNING, chunk("x"), IDLE)
+
+    for action in (ClientSession.prompt, ClientSession.ask):
+        async with session_of() as (script, session):
+            running = asyncio.create_task(accepts(script))
+
+            async def attempt(number: int, act: Any = action, on: ClientSession = session) -> bool:
+                return await cancelled_at(number, act(on, "hi"))
+
+            await walk(attempt)
+            turn = await session.ask("last")
+            assert turn.text == "x"
+            running.cancel()
+            await asyncio.wait([running])
+
+
+@on_each_loop
+async def test_a_late_refusal_after_cancelling_is_nobodys() -> None:
+    async with session_of() as (script, session):
+        task = asyncio.create_task(session.prompt("hi"))
+        request = await script.asked("session/prompt")
+        task.cancel()
+        await asyncio.wait([task])
+        await script.asked("$/cancel_request")
+        await script.send(failure(request, -32800))
+        await settled(script)
+
+
+@on_each_loop
+async def test_a_callback_that_asks_in_the_pump_is_told_so(caplog: pytest.LogCaptureFixture) -> None:
+    """Else the answer would wait for the callback, and that for the answer."""
+    raised: list[BaseException] = []
+
+    class Asks(Client):
+        async def update(self, session: ClientSession, update: v2.SessionUpdate) -> None:
+            await asyncio.sleep(0)
+            try:
+                await session.prompt("from a callback")
+            except UsageError as error:
+                raised.append(error)
+
+    async with session_of(Asks()) as (script, _):
+        await script.told(chunk("a"))
+        await settled(script)
+    assert len(raised) == 1
