@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -333,7 +333,7 @@ class _Drift:
             for index, change in enumerate(self.changes):
                 if change.cls != cls or (cls == "M" and change.new):
                     continue
-                gone = tuple(name for name in sorted(_reached(self.old, self._targets(change))) if name in left)
+                gone = tuple(sorted(_reached(self.old, self._targets(change), left)))
                 left -= set(gone)
                 also = f"With it go {_listed(gone)}." if gone else change.also
                 subject = dataclasses.replace(change.subject, gone=gone)
@@ -476,15 +476,16 @@ def _envelope_parts(source: Source, schema: Schema) -> set[str]:
     return {name.removeprefix("#/$defs/") for name in held} & schema.defs.keys() - schema.methods.keys()
 
 
-def _reached(schema: Schema, roots: list[str]) -> set[str]:
-    """Every definition that is in what the roots hold, themselves included."""
+def _reached(schema: Schema, roots: Iterable[str], within: Collection[str] | None = None) -> set[str]:
+    """Every definition that is in what the roots hold, themselves included; looked for `within` these alone."""
+    known = schema.defs.keys() if within is None else within
     seen: set[str] = set()
-    left = [name for name in roots if name in schema.defs]
+    left = [*roots]
     while left:
         name = left.pop()
-        if name not in seen:
+        if name in known and name not in seen:
             seen.add(name)
-            left += [target for target in _held(schema.defs[name]) if target in schema.defs]
+            left += _held(schema.defs[name])
     return seen
 
 
