@@ -906,6 +906,28 @@ async def test_who_sends_to_a_child_that_reads_no_more_learns_how_it_ended() -> 
             assert (error.value.exit_code, error.value.stderr_tail) == (7, b"it broke")
 
 
+@on_each_loop
+async def test_what_a_dead_child_had_said_is_read_to_its_end_however_slowly() -> None:
+    """Writing to it fails long before a reader that holds it up has got through what it said."""
+    line = json.dumps(update_line(1)).encode() + b"\n"
+    code = f"import os; os.close(0); rest = {line!r} * 9000\nwhile rest: rest = rest[os.write(1, rest):]"
+    peer, stream = streaming(await spawn_process(sys.executable, "-c", code), Limits(grace=0.1))
+    async with peer:
+        await anext(stream)
+        await until(lambda: len(stream) > HIGH)
+        with pytest.raises(ConnectionClosed):  # noqa: PT012  # it takes a turn of the loop to notice
+            while True:
+                peer.post(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id="s"))
+                await asyncio.sleep(0)
+        done, _ = await asyncio.wait([asyncio.ensure_future(peer.wait_closed())], timeout=0.3)
+        assert not done, "longer than it would wait for last words"
+        count = 1
+        while count < 9000:
+            await anext(stream)
+            count += 1
+        assert (await peer.wait_closed()).exit_code == 0
+
+
 async def program(role: str) -> ScriptedPeer:
     """A process that runs a peer in this role, for a script to talk to."""
     return ScriptedPeer(await spawn_process(sys.executable, str(PROGRAMS / "peer.py"), role))

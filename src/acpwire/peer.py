@@ -264,10 +264,14 @@ class Peer:
         """Nothing can be written any more. What the peer had said before is still read, for a moment."""
         self._broken = error
         self._has_room.set()
-        self._loop.call_later(min(_LAST_WORDS, self._limits.grace), self._end_broken)
+        self._await_last_words(-1)
 
-    def _end_broken(self) -> None:
-        self._shut(self._channel.closed_error())
+    def _await_last_words(self, heard: int) -> None:
+        """End it when nothing has come for a while, and nobody holds up what is still to be read."""
+        if self.counters.bytes == heard and not self._is_held_up():
+            self._shut(self._channel.closed_error())
+        else:
+            self._loop.call_later(min(_LAST_WORDS, self._limits.grace), self._await_last_words, self.counters.bytes)
 
     async def _gone(self) -> None:
         """Raise why nothing can be sent, once all is known of that: of a process, how it ended."""
@@ -307,11 +311,14 @@ class Peer:
 
     def _regulate(self) -> None:
         """Read or do not, as things stand now."""
-        is_full = self._channel.unsent > self._limits.unread_answers
-        if self._delivering or is_full or (self._holders and not self._connection.is_waiting):
+        if self._is_held_up() or self._channel.unsent > self._limits.unread_answers:
             self._channel.pause()
         else:
             self._channel.resume()
+
+    def _is_held_up(self) -> bool:
+        """Whether what comes has to wait for a handler or a reader."""
+        return self._delivering is not None or bool(self._holders and not self._connection.is_waiting)
 
     # --- delivering -----------------------------------------------------------------------------------------------
 
