@@ -224,6 +224,8 @@ class Comparison:
             for other in others:
                 score = likeness(name, other)
                 is_only_one = len(gone) == len(come) == 1 and name in old_required and other in new_required
+                types = {child.get("$ref", ""), come[other].get("$ref", "")} - {""}
+                is_only_one &= len(types) < 2  # two types with names of their own are two things
                 is_told_by_type = form(resolved(child, self.old)) != "type" and len(others) == 1
                 if score >= 0.5 or is_only_one or is_told_by_type:
                     found.append((score, name, other))
@@ -242,6 +244,8 @@ class Comparison:
             ends = end(old, self.old), end(new, self.new)
             return ends[0] == ends[1] or (bool(keys(one) - {"_meta"}) and self.are_equal(*ends))
         if not kinds(one, self.old) or kinds(one, self.old) != kinds(two, self.new):
+            return False
+        if ("enum" in one or "enum" in two) and not set(one.get("enum", ())) & set(two.get("enum", ())):
             return False
         held = [node.get("items") or node.get("additionalProperties") for node in (one, two)]
         return not (held[0] and held[1]) or self._is_same_type(held[0], held[1])
@@ -393,9 +397,10 @@ class Comparison:
         """Whether the payloads of two branches are one, by name, or by members where names or tags are like it too."""
         if old == new:
             return True
-        is_object = form(self.old[old]) == form(self.new[new]) == "object" and bool(keys(self.old[old]) - {"_meta"})
+        is_object = form(self.old[old]) == form(self.new[new]) == "object"
+        one, two = keys(self.old[old]) - {"_meta"}, keys(self.new[new]) - {"_meta"}
         is_untagged = tag.startswith("/") or other.startswith("/")
-        return is_object and self.are_alike(old, new) and (is_untagged or likeness(tag, other) >= 0.5)
+        return is_object and len(one & two) * 2 > len(one | two) and (is_untagged or likeness(tag, other) >= 0.5)
 
     def _fallbacks(self, place: str, old: Node, new: Node) -> Iterator[Difference]:
         """What a variant that nobody knows must still have."""
@@ -437,7 +442,7 @@ class Comparison:
     def _flattened(self, place: str, old: Node, new: Node) -> Iterator[Difference]:
         """One union, which one schema has as the payload of another and therefore flat; only its tags are compared."""
         before, after = (node.get("variants") or dict.fromkeys(tags(node)) for node in (old, new))
-        for tag in before.keys() ^ after.keys():
+        for tag in sorted(before.keys() ^ after.keys()):
             felt = ("none", "soft") if tag in before else ("soft", "none")
             words = (tag, "") if tag in before else ("", tag)
             yield Difference("V-" if tag in before else "V+", place, f"({tag})", words, felt, Subject(place, value=tag))

@@ -1,33 +1,25 @@
 """Tells what changed from one schema to another, on the wire: each change once, with whom it breaks.
 
-Owns: which definitions meet (by the messages that they are in, from every method down), in how many messages each
-change is, whether the flags on the way to it absorb what fails, and what came and went as a whole.
-Does not know: how two definitions are compared, what words say, or how a report is printed.
+Owns: making changes of differences, severities after what flags absorb, what is one change though it is found in many
+places, and what goes with what.
+Does not know: which definitions meet, how two are compared, or how a report is printed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
 
-from .changes import Change, Report, Subject, note_for, ordered
-from .dialect import Node, Schema, alternatives, refs, walk
-from .differences import Comparison, Difference, Meeting
+from .changes import SEVERITIES, Change, Report, Subject, note_for, ordered
+from .dialect import Schema, alternatives, refs
+from .differences import Difference
 from .load import Source
+from .meetings import Key, Meetings, Met, arrow, reached, senders
 from .normalise import normalise
-from .shapes import Defs, form, said, tags
+from .shapes import said, tags
 from .wording import Words, rewordings, translated
-
-Key = tuple[str, str, str]
-"""(method, side, kind)"""
-Pair = tuple[str, str]
-
-_SENDERS = {"agent": {"client"}, "client": {"agent"}}
-_ARROWS = {frozenset({"agent"}): "agent -> client", frozenset({"client"}): "client -> agent"}
 
 
 def compare(
@@ -44,19 +36,6 @@ def compare(
     return _Drift(old, new, overrides, names).report()
 
 
-@dataclass
-class _Met:
-    """Two definitions that met, and where."""
-
-    path: str
-    roles: set[str] = field(default_factory=set[str])
-    messages: set[str] = field(default_factory=set[str])
-    exposed: tuple[bool, bool] = (False, False)
-    """Whether there is a way to it without a flag that absorbs what fails, in the old schema and in the new one."""
-    found: list[Difference] = field(default_factory=list[Difference])
-    inner: list[Meeting] = field(default_factory=list[Meeting])
-
-
 class _Drift:
     def __init__(
         self, old: Source, new: Source, overrides: Mapping[str, Any], names: tuple[Mapping[str, str], Mapping[str, str]]
@@ -65,20 +44,18 @@ class _Drift:
         self.names = names
         self.old, self.new = normalise(old.document), normalise(new.document)
         self.words = Words(old, self.old, overrides), Words(new, self.new, overrides)
-        self.comparison = Comparison(self.old.defs, self.new.defs)
         self.kept = {
             tuple(edit["path"].removeprefix("/$defs/").split("/properties/")) for edit in overrides.get("edit", [])
         }
-        self.met: dict[Pair, _Met] = {}
+        self.meetings = Meetings(self.sources, self.old, self.new)
+        self.met = self.meetings.met
         self.changes: list[Change] = []
 
     def report(self) -> Report:
         """Run the comparison."""
         self._methods()
         self._batches()
-        self._moves()
-        self._leftovers()
-        self._spread()
+        self._reused()
         for (old, _), met in self.met.items():
             self.changes += [self._told(found, met, old) for found in met.found]
         self._renames()
@@ -90,49 +67,23 @@ class _Drift:
             self._wordings()
         return Report(self.sources[0].version, self.sources[1].version, ordered(self.changes))
 
-    # -- which definitions meet --
+    # -- what came and went as a whole --
 
     def _methods(self) -> None:
-        old, new = _methods(self.old), _methods(self.new)
-        gone = [key for key in old if key not in new]
-        come = [key for key in new if key not in old]
-        pairs = [(one, two) for one in gone for two in come if self._is_renamed(one, two, old[one], new[two])]
-        renamed = {one: two for one, two in pairs if sum(one in pair or two in pair for pair in pairs) == 1}
-        for key, other in {**{key: key for key in old if key in new}, **renamed}.items():
-            if key != other:
-                self._method(key, _said(key), _said(other), "breaking", "breaking")
-            for part in old[key].keys() & new[other].keys():
-                self._meet(old[key][part], new[other][part], other, part)
-        for key in gone:
-            if key not in renamed:
-                felt = "soft" if key[2] == "request" else "behavioural"
-                self._method(key, _said(key), "", felt, "breaking", old[key])
-        for key in come:
-            if key not in renamed.values():
-                self._method(key, "", _said(key), "additive", "none")
-
-    def _is_renamed(self, old: Key, new: Key, before: dict[str, str], after: dict[str, str]) -> bool:
-        """Whether a method changed its name or its side: the same payloads, and something in common in their names."""
-        if old[0] == new[0]:
-            return True
-        if old[1:] != new[1:] or before.keys() != after.keys():
-            return False
-        if not all(self.comparison.are_alike(before[part], after[part]) for part in before):
-            return False
-        words = [set(re.split(r"[/_$]", name)) - {"session", "update", "set"} for name in (old[0], new[0])]
-        if words[0] & words[1] or before["params"] == after["params"]:
-            return True
-        spaces = [name.rpartition("/")[0] for name in (old[0], new[0])]
-        own = set(self.old.defs[before["params"]].get("properties", {})) - {"sessionId", "_meta"}
-        equal = all(self.comparison.are_equal(before[part], after[part]) for part in before)
-        return equal and (bool(own) or spaces[0] == spaces[1] != "")
+        for key, other in self.meetings.renamed.items():
+            self._method(key, _said(key), _said(other), "breaking", "breaking")
+        for key, places in self.meetings.gone.items():
+            felt = "soft" if key[2] == "request" else "behavioural"
+            self._method(key, _said(key), "", felt, "breaking", places)
+        for key in self.meetings.come:
+            self._method(key, "", _said(key), "additive", "none")
 
     def _method(
         self, key: Key, old: str, new: str, receiver: str, sender: str, places: Mapping[str, str] | None = None
     ) -> None:
-        roles = frozenset(_senders(key[1], "params"))
+        roles = frozenset(senders(key[1], "params"))
         subject = Subject(gone=tuple((places or {}).values()), method=key)
-        path = f"{_arrow(roles)}: {key[0]}"
+        path = f"{arrow(roles)}: {key[0]}"
         self._add(
             Change("structure", "M", key[0], path, old, new, receiver, sender, "", roles, (key[0],), subject=subject)
         )
@@ -150,102 +101,19 @@ class _Drift:
             felt = ("none", "breaking") if title in old else ("breaking", "none")
             subject = Subject(method=key)
             note = f"Send {'single messages only' if title in old else 'them only to peers that take them'}."
-            path = f"{_arrow(roles)}: {title}"
+            path = f"{arrow(roles)}: {title}"
             self._add(Change("structure", "M", title, path, *words, *felt, note, frozenset(roles), subject=subject))
 
-    def _meet(self, old: str, new: str, key: Key, part: str) -> None:
-        roles = _senders(key[1], part)
-        self._walk((old, new), f"{key[0]} {part}", roles, f"{_arrow(roles)}: {key[0]} {part}")
-
-    def _walk(self, start: Pair, path: str, roles: set[str], message: str) -> None:
-        """Let two definitions meet in a message, and all that meet within them."""
-        self._pair(start, path)
-        self.met[start].roles |= roles
-        self.met[start].messages.add(message)
-        self.met[start].exposed = True, True
-
-    def _pair(self, start: Pair, path: str) -> None:
-        queue = deque([(start, path)])
-        while queue:
-            pair, path = queue.popleft()
-            if pair in self.met:
-                if len(path) < len(self.met[pair].path):
-                    self.met[pair].path = path
-                continue
-            met = self.met[pair] = _Met(path)
-            for found in self.comparison.definitions(*pair):
-                if isinstance(found, Difference):
-                    met.found.append(found)
-                else:
-                    met.inner.append(found)
-                    queue.append(((found.old, found.new), path + found.step))
-
-    def _moves(self) -> None:
-        """Objects that left one object and came into another, as capabilities do, are the same ones in a new place."""
-        come: dict[str, list[tuple[Difference, str]]] = {}
-        for found in self._found("F+o", "F+r"):
-            for target, step in _objects_in(self.new.defs, found.definition, found.subject.member):
-                come.setdefault(target, []).append((found, step))
-        for (old, _), met in [*self.met.items()]:
-            for index, found in enumerate(met.found):
-                if found.cls != "F-":
-                    continue
-                target = next((name for name, _ in _objects_in(self.old.defs, old, found.subject.member, depth=1)), "")
-                places = come.get(target, [])
-                if len(places) != 1 or (target, target) in self.met:
-                    continue
-                other, step = places[0]
-                words = f"{found.definition}{found.step}", f"{other.definition}{step}"
-                met.found[index] = dataclasses.replace(found, cls="RN", said=words, felt=("breaking", "breaking"))
-                met.inner.append(Meeting(target, target, found.step))
-                self._pair((target, target), met.path + found.step)
-                if step == other.step:
-                    self._drop(other)
-
-    def _found(self, *classes: str) -> list[Difference]:
-        return [found for met in self.met.values() for found in met.found if found.cls in classes]
-
-    def _drop(self, found: Difference) -> None:
-        for met in self.met.values():
-            met.found = [one for one in met.found if one is not found]
-
-    def _leftovers(self) -> None:
-        """Definitions of one name that never met: parts of the envelopes, what no message has, and names used anew."""
-        parts = _envelope_parts(self.sources[0], self.old), _envelope_parts(self.sources[1], self.new)
-        reached = _reached(self.old, [*self.old.methods, *parts[0]]), _reached(self.new, [*self.new.methods, *parts[1]])
-        for name in sorted(self.old.defs.keys() & self.new.defs.keys()):
-            where = name in reached[0], name in reached[1]
-            if any(name in pair for pair in self.met) or name.endswith("/other") or where[0] != where[1]:
-                continue
-            if name in parts[0] & parts[1] or not any(where):
-                self._walk((name, name), name, {"agent", "client"}, "both ways: every message")
-            elif self.comparison.are_alike(name, name):
-                self._walk((name, name), name, {"agent", "client"}, "both ways: other messages")
-            else:
-                told = said({"$ref": name}, self.old.defs), said({"$ref": name}, self.new.defs)
-                note = "Look at each use of the name: it now stands for something else, in other messages."
-                self._add(Change("structure", "DR", name, name, *told, note=note, subject=Subject(name, gone=(name,))))
-
-    def _spread(self) -> None:
-        """Tell every pair in which messages it is, and whether what fails in it is absorbed on every way."""
-        queue = deque(self.met)
-        while queue:
-            met = self.met[queue.popleft()]
-            for found in met.inner:
-                inner = self.met[found.old, found.new]
-                before = (len(inner.roles), len(inner.messages), inner.exposed)
-                inner.roles |= met.roles
-                inner.messages |= met.messages
-                inner.exposed = (
-                    inner.exposed[0] or (met.exposed[0] and not found.absorbed[0]),
-                    inner.exposed[1] or (met.exposed[1] and not found.absorbed[1]),
-                )
-                if before != (len(inner.roles), len(inner.messages), inner.exposed):
-                    queue.append((found.old, found.new))
+    def _reused(self) -> None:
+        """Names that stand for something else now."""
+        for name in self.meetings.reused:
+            old, new = said({"$ref": name}, self.old.defs), said({"$ref": name}, self.new.defs)
+            note = "Look at each use of the name: it now stands for something else, in other messages."
+            self._add(Change("structure", "DR", name, name, old, new, note=note, subject=Subject(name, gone=(name,))))
 
     # -- from differences to changes --
 
-    def _told(self, found: Difference, met: _Met, place: str) -> Change:
+    def _told(self, found: Difference, met: Met, place: str) -> Change:
         receiver, sender = (
             "behavioural" if severity == "breaking" and (absorbed or not exposed) else severity
             for severity, absorbed, exposed in zip(found.felt, found.absorbed, met.exposed, strict=True)
@@ -254,7 +122,7 @@ class _Drift:
             "structure",
             found.cls,
             found.definition,
-            f"{_arrow(met.roles)}: {met.path}{found.step}",
+            f"{arrow(met.roles)}: {met.path}{found.step}",
             found.said[0],
             found.said[1],
             receiver,
@@ -299,7 +167,7 @@ class _Drift:
                         "structure",
                         "DR",
                         one,
-                        f"{_arrow(met.roles)}: {met.path}",
+                        f"{arrow(met.roles)}: {met.path}",
                         before,
                         after,
                         roles=frozenset(met.roles),
@@ -333,7 +201,7 @@ class _Drift:
             for index, change in enumerate(self.changes):
                 if change.cls != cls or (cls == "M" and change.new):
                     continue
-                gone = tuple(sorted(_reached(self.old, self._targets(change), left)))
+                gone = tuple(sorted(reached(self.old, self._targets(change), left)))
                 left -= set(gone)
                 also = f"With it go {_listed(gone)}." if gone else change.also
                 subject = dataclasses.replace(change.subject, gone=gone)
@@ -390,7 +258,7 @@ class _Drift:
                             "prose",
                             "TS",
                             renamed.get(definition, definition),
-                            f"{_arrow(met.roles)}: {met.path}.{name}",
+                            f"{arrow(met.roles)}: {met.path}.{name}",
                             f"left out: {before}" if before != "required" else before,
                             f"left out: {after}",
                             "behavioural",
@@ -438,74 +306,14 @@ class _Drift:
 # --- small judgements -------------------------------------------------------------------------------------------------
 
 
-def _methods(schema: Schema) -> dict[Key, dict[str, str]]:
-    """(method, side, kind) -> the definitions of its params and its result; a method of both sides is two."""
-    found: dict[Key, dict[str, str]] = {}
-    for place, (method, side) in schema.methods.items():
-        kind = "notification" if place.endswith("Notification") else "request"
-        part = "result" if place.endswith("Response") else "params"
-        for one in ("agent", "client") if side == "both" else (side,):
-            found.setdefault((method, one, kind), {})[part] = place
-    return found
-
-
 def _arrays(schema: Schema) -> set[str]:
     """The titles of the root's arrays."""
     return {str(node.get("title", "array")) for node in alternatives(schema.root) if node.get("type") == "array"}
 
 
-def _senders(side: str, part: str) -> set[str]:
-    """Who sends the params or the result of a method that a side serves."""
-    senders = _SENDERS.get(side, {"agent", "client"})
-    return senders if part == "params" or len(senders) > 1 else {"agent", "client"} - senders
-
-
-def _arrow(roles: set[str] | frozenset[str]) -> str:
-    return _ARROWS.get(frozenset(roles), "both ways")
-
-
 def _said(key: Key) -> str:
     method, side, kind = key
     return f"{method} ({kind} to the {side})" if side in ("agent", "client", "proxy") else f"{method} ({kind})"
-
-
-def _envelope_parts(source: Source, schema: Schema) -> set[str]:
-    """What the JSON-RPC envelopes hold beside the params and results of methods, such as errors and ids."""
-    envelopes = [name for name, why in schema.dropped.items() if why == "a JSON-RPC envelope"]
-    held = {node["$ref"] for name in envelopes for _, node in walk(source.document["$defs"][name]) if "$ref" in node}
-    return {name.removeprefix("#/$defs/") for name in held} & schema.defs.keys() - schema.methods.keys()
-
-
-def _reached(schema: Schema, roots: Iterable[str], within: Collection[str] | None = None) -> set[str]:
-    """Every definition that is in what the roots hold, themselves included; looked for `within` these alone."""
-    known = schema.defs.keys() if within is None else within
-    seen: set[str] = set()
-    left = [*roots]
-    while left:
-        name = left.pop()
-        if name in known and name not in seen:
-            seen.add(name)
-            left += _held(schema.defs[name])
-    return seen
-
-
-def _objects_in(defs: Defs, place: str, name: str, depth: int = 3) -> Iterator[tuple[str, str]]:
-    """The objects and unions that a member refers to, and those in their members in turn, with the way to each."""
-    for target in refs(defs.get(place, {}).get("properties", {}).get(name, {})):
-        if form(defs[target]) != "type":
-            yield target, f".{name}"
-            if depth > 1:
-                for inner in defs[target].get("properties", {}):
-                    yield from ((end, f".{name}{step}") for end, step in _objects_in(defs, target, inner, depth - 1))
-
-
-def _held(node: Node) -> Iterator[str]:
-    """The definitions that a definition refers to."""
-    yield from refs(node)
-    for child in node.get("properties", {}).values():
-        yield from refs(child)
-    yield from node.get("variants", {}).values()
-    yield from node.get("rest", [])
 
 
 def _merged(group: list[Change]) -> Change:
@@ -515,7 +323,7 @@ def _merged(group: list[Change]) -> Change:
     messages = sorted({message for change in group for message in change.methods})
     roles = frozenset(role for change in group for role in change.roles)
     worst = min((change.receiver for change in group), key=_rank), min((change.sender for change in group), key=_rank)
-    path = f"{_arrow(roles)}: {first.path.partition(': ')[2]}"
+    path = f"{arrow(roles)}: {first.path.partition(': ')[2]}"
     more = f" (in {len(messages)} messages)" if len(messages) > 1 else ""
     return dataclasses.replace(
         first, path=path + more, receiver=worst[0], sender=worst[1], roles=roles, methods=tuple(messages)
@@ -523,7 +331,7 @@ def _merged(group: list[Change]) -> Change:
 
 
 def _rank(severity: str) -> int:
-    return ("breaking", "behavioural", "soft", "additive", "none").index(severity)
+    return SEVERITIES.index(severity)
 
 
 def _listed(names: tuple[str, ...]) -> str:
