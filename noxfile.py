@@ -88,9 +88,12 @@ def drift_history(session: nox.Session) -> None:
 
 @nox.session
 def demo(session: nox.Session) -> None:
-    """Regenerate, compare with what is committed, decode recorded traffic."""
-    _install(session, "bench")
-    session.run("python", "-m", "tests.demo", *session.posargs)
+    """Regenerate, compare with what is committed, then an agent and a client; arguments after `--` are passed on."""
+    _install(session)
+    fresh = Path(session.create_tmp()) / "v2"
+    session.run("acpwire-codegen", "generate", "--out", str(fresh), "--package", "acpwire.wire.v2")
+    session.run("acpwire-codegen", "check")
+    session.run("acpwire", "demo", *session.posargs)
 
 
 @nox.session

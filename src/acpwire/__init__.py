@@ -19,6 +19,8 @@
     client        the Client's end: starting agents, sessions, prompts
     testing       an agent and a client in one process, and either of them by a script
     examples      six programs to begin from
+    demo_agent    an agent that says everything that can be said
+    demo          a client that starts it and says what came
     cli           the command `acpwire`
 
 A module imports only from those above it. The names below load on first use; importing `acpwire` or `acpwire.v2` loads

@@ -1,7 +1,7 @@
-"""The command `acpwire`: `acpwire inspect` says what is in a capture.
+"""The command `acpwire`: `acpwire inspect` says what is in a capture; `demo` and `demo-agent` run the demo.
 
-Owns: arguments, exit codes, counting, and what is printed. Does not know: the format of captures, or how a line is
-decoded. It needs nothing but the core; where rich is installed, a terminal gets tables.
+Owns: arguments, exit codes, counting, and what is printed. Does not know: the format of captures, how a line is
+decoded, or what the demo does. It needs nothing but the core; where rich is installed, a terminal gets tables.
 """
 
 from __future__ import annotations
@@ -66,7 +66,17 @@ def main(argv: Sequence[str] | None = None, *, wait: Wait = time.sleep) -> int:
 
     `wait` is called with seconds where `--follow` has to wait for more. Wrong arguments raise `SystemExit(2)`.
     """
-    arguments = _parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else list(argv)
+    if given[:1] == ["demo"]:  # with a parser of its own
+        from acpwire import demo  # noqa: PLC0415  # it loads asyncio, which nothing else here needs
+
+        return demo.main(given[1:])
+    arguments = _parser().parse_args(given)
+    if arguments.command == "demo-agent":
+        from acpwire import demo_agent  # noqa: PLC0415  # as above
+
+        demo_agent.main()
+        return 0
     try:
         return _inspect(arguments, wait)
     except KeyboardInterrupt:
@@ -75,7 +85,7 @@ def main(argv: Sequence[str] | None = None, *, wait: Wait = time.sleep) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="acpwire", description="Tools for the Agent Client Protocol v2 draft.")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", dest="command")
     inspect = commands.add_parser(
         "inspect",
         help="say what is in a capture",
@@ -89,6 +99,13 @@ def _parser() -> argparse.ArgumentParser:
     inspect.add_argument("--sender", choices=("agent", "client"), help="who sent the lines, where they do not say it")
     inspect.add_argument(
         "--follow", action="store_true", help="keep reading as FILE grows; Ctrl-C ends it with what was counted"
+    )
+    commands.add_parser("demo", help="start an agent, talk to it, and say what came")
+    commands.add_parser(
+        "demo-agent",
+        help="be that agent, on standard input and output",
+        description="The agent of the demo, for any client: a prompt is answered with all that an agent can say, "
+        "/burst N with N chunks, /forever until it is cancelled.",
     )
     return parser
 
