@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import acpwire
 from acpwire import v2
 from acpwire.client import AgentConnection, Client, ClientSession, Prompt
+from acpwire.errors import ConnectionClosed
 from acpwire.limits import Limits
 from acpwire.testing import ScriptedPeer
 from acpwire.transports import pair
@@ -102,7 +103,7 @@ class Script(ScriptedPeer):
         await self.send(failure(request, code, **data))
         return request
 
-    async def ask(self, number: int | str, method: str, **params: Any) -> None:
+    async def ask(self, number: int | str, method: str, /, **params: Any) -> None:
         """Send a request."""
         await self.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
 
@@ -120,6 +121,12 @@ class Script(ScriptedPeer):
             "session/request_permission",
             **{"sessionId": session, "title": "May I?", "options": OPTIONS, **params},
         )
+
+    async def end(self) -> None:
+        """Receive up to the end of what the client sends."""
+        with suppress(EOFError, ConnectionClosed):
+            while True:
+                await self.receive()
 
     async def cancel(self, number: int | str) -> None:
         """Ask for the answer to a request of its own no more."""
@@ -167,10 +174,12 @@ async def connected(
             yield script, agent
 
 
-async def new_session(script: Script, agent: AgentConnection, session_id: str = "s", **setup: Any) -> ClientSession:
+async def new_session(
+    script: Script, agent: AgentConnection, session_id: str = "s", cwd: Any = "/work", **setup: Any
+) -> ClientSession:
     """Make a session."""
     made = script.answered("session/new", {"sessionId": session_id})
-    return await while_(made, agent.new_session(cwd="/work", **setup))
+    return await while_(made, agent.new_session(cwd=cwd, **setup))
 
 
 @asynccontextmanager

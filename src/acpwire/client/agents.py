@@ -200,7 +200,7 @@ class AgentConnection:
             raise ConnectionClosed(
                 f"{error.message}; is it an ACP agent? Its first line of output was {text!r}",
                 exit_code=error.exit_code,
-                stderr_tail=error.stderr_tail,
+                stderr_tail=error.stderr_tail or self.stderr_tail,
             ) from error
         response = _checked(answer)
         self.info, self.capabilities = response.info, response.capabilities
