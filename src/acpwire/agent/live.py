@@ -107,15 +107,16 @@ class Live:
             raise RequestError(INVALID_PARAMS, "It cannot be cancelled: unknown, final, or without that capability")
         entity.cancel()
 
-    async def shut(self, reason: str, grace: float) -> None:
+    def shut(self, reason: str, grace: float) -> Awaitable[None]:
         """End all work of the session and its children, tell how it ended, and say nothing after that (CA-12).
 
-        Nothing new begins meanwhile. Where the waiting is cancelled, ending goes on; a second call waits for the first.
+        Nothing new begins from the call on. Where waiting for the end is cancelled, ending goes on; a second call waits
+        for what the first has begun.
         """
         if self._shutting is None:
             self.close_to_new(reason)
             self._shutting = asyncio.get_running_loop().create_task(self._shut(reason, grace))
-        await asyncio.shield(self._shutting)
+        return asyncio.shield(self._shutting)
 
     def close_to_new(self, reason: str) -> None:
         """Have nothing new begin, here and in the children."""

@@ -9,21 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Final
+from threading import get_ident
+from typing import Any, Final, TypeAlias, TypeGuard
 from uuid import uuid4
+
+import msgspec
 
 from acpwire import v2
 from acpwire.errors import ConnectionClosed, EncodeError, UsageError
-from acpwire.peer import Peer
+from acpwire.peer import FLUSH, Peer
 from acpwire.trace import trace_context
 from acpwire.wire.frames import Method
 
-__all__ = ["Chunks", "Outgoing", "new_id", "sendable"]
+__all__ = ["Chunk", "Chunks", "Outgoing", "new_id", "sendable"]
 
+Chunk: TypeAlias = v2.AgentMessageChunk | v2.AgentThoughtChunk
 _UPDATE: Final = v2.SESSION_UPDATE
+_HOLE: Final = "\x00acpwire"
+_encoder = msgspec.json.Encoder()
 _log = logging.getLogger(__name__)
 
 
@@ -37,6 +42,21 @@ def sendable(value: Any) -> None:
     wrong = v2.validate(value)
     if wrong:
         raise EncodeError("; ".join(f"{one.message} - at `{one.path}` ({one.requirement})" for one in wrong))
+
+
+def _is_plain_text(value: Any) -> TypeGuard[Chunk]:
+    """Whether a value is what is sent most: a chunk of nothing but text, in which nothing can be wrong."""
+    if value.__class__ is not v2.AgentMessageChunk and value.__class__ is not v2.AgentThoughtChunk:
+        return False
+    content = value.content
+    return (
+        content.__class__ is v2.TextContent
+        and content.text.__class__ is str
+        and value.message_id.__class__ is str
+        and value.meta is None
+        and content.meta is None
+        and content.annotations is None
+    )
 
 
 class Outgoing:
@@ -56,14 +76,15 @@ class Outgoing:
         self.held: list[v2.SessionUpdate] | None = None
         """What was said during a replay, to be sent after it; None while there is no replay."""
         self._goes_on = asyncio.Event()
-        self._thread = threading.get_ident()
+        self._chunks: Chunks | None = None  # of the message whose text was sent last
+        self._thread = get_ident()
 
     def check(self, *, begins: bool = False) -> None:
         """Raise `UsageError` where nothing can be sent from: another thread, or after the session was closed.
 
         `begins`: once it is being closed, too.
         """
-        if threading.get_ident() != self._thread:
+        if get_ident() != self._thread:
             raise UsageError(
                 "a session belongs to the thread of its event loop: from a worker thread use "
                 "asyncio.run_coroutine_threadsafe(..., session.loop)"
@@ -71,23 +92,32 @@ class Outgoing:
         if self.closed or (begins and self.closing):
             raise UsageError(f"session {self.session_id}: {self.closed or self.closing}")
 
-    def post(self, update: v2.SessionUpdate, *, is_own: bool = True) -> None:
+    def post(self, update: v2.SessionUpdate, *, is_own: bool = True) -> bool:
         """Send an update without waiting; `is_own`: not what a client said, which goes back as it came.
 
-        Raises `EncodeError` for what a peer may refuse, and `ConnectionClosed`.
+        Returns whether a sender that can wait should, by `flow`. Raises `EncodeError` for what a peer may refuse, and
+        `ConnectionClosed`.
         """
         self.check()
         if is_own:
-            sendable(update)
+            if _is_plain_text(update):
+                if self.is_direct():
+                    return self._chunks_like(update).append(update.content.text)
+            else:
+                sendable(update)
         if self.held is None:
-            self._put(update)
-        else:
-            self.held.append(update)
+            return self._put(update) >= FLUSH
+        self.held.append(update)
+        return True
+
+    def is_direct(self) -> bool:
+        """Whether what is sent may leave as bytes: nobody looks on, it has not to wait, and it belongs to no trace."""
+        return self.tee is None and self.held is None and not trace_context.get()
 
     async def send(self, update: v2.SessionUpdate) -> None:
         """Send an update; waits while the client takes nothing. It is sent even where the waiting is cancelled."""
-        self.post(update)
-        await self.flow()
+        if self.post(update):
+            await self.flow()
 
     async def flow(self) -> None:
         """Wait where a sender should, after `post`: during a replay, and while the client takes nothing."""
@@ -120,10 +150,6 @@ class Outgoing:
                     for update in held:
                         self._put(update)
 
-    def chunks(self, template: v2.SessionUpdate, hole: str) -> Chunks:
-        """A sender of updates that are equal but for one string, `hole` in the template."""
-        return Chunks(self, template, hole)
-
     def told(self, update: v2.SessionUpdate) -> None:
         """Tell those who look on; what they raise is their affair."""
         if self.tee is not None:
@@ -132,25 +158,62 @@ class Outgoing:
             except Exception:  # noqa: BLE001  # it is logged, and whoever sends has nothing to do with it
                 _log.exception("what looks on at the updates of a session failed")
 
-    def _put(self, update: v2.SessionUpdate) -> None:
-        self.peer.post(_UPDATE, v2.UpdateSessionNotification(session_id=self.session_id, update=update))
-        self.told(update)
+    def _put(self, update: v2.SessionUpdate) -> int:
+        size = self.peer.post(_UPDATE, v2.UpdateSessionNotification(session_id=self.session_id, update=update))
+        if self.tee is not None:
+            self.told(update)
+        return size
+
+    def _chunks_like(self, chunk: Chunk) -> Chunks:
+        chunks = self._chunks
+        if chunks is None or chunks.message_id != chunk.message_id or chunks.kind is not chunk.__class__:
+            chunks = self._chunks = Chunks(self, chunk.__class__, chunk.message_id)
+        return chunks
 
 
 class Chunks:
-    """Sends updates that differ in one string alone: all around it is encoded once."""
+    """The texts of one message, of which nothing else is encoded more than once.
 
-    def __init__(self, outgoing: Outgoing, template: v2.SessionUpdate, hole: str) -> None:
+    They are encoded together when it is time to write, or something else is sent.
+    """
+
+    def __init__(self, outgoing: Outgoing, kind: type[Chunk], message_id: str) -> None:
+        self.kind = kind
+        self.message_id = message_id
         self._outgoing = outgoing
-        params = v2.UpdateSessionNotification(session_id=outgoing.session_id, update=template)
-        self._head, _, self._tail = _UPDATE.notification(params).rpartition(v2.encode(hole))
+        self._texts: list[str] = []
+        update = kind(message_id=message_id, content=v2.TextContent(text=_HOLE))
+        line = _UPDATE.notification(v2.UpdateSessionNotification(session_id=outgoing.session_id, update=update))
+        self._head, _, self._tail = line.rpartition(v2.encode(_HOLE))
+        self._around = len(line)
+        self._size = 0
 
-    async def send(self, text: str, update: Callable[[], v2.SessionUpdate]) -> None:
-        """Send one; `update` makes the value of it, for those who look on."""
+    def post(self, text: str) -> bool:
+        """Send one without waiting. Returns and raises what `Outgoing.post` does."""
         outgoing = self._outgoing
-        if outgoing.tee is None and outgoing.held is None and not trace_context.get():
-            outgoing.check()
-            await outgoing.peer.send_line(self._head + v2.encode(text) + self._tail)
-        else:
-            outgoing.post(update(), is_own=False)
-            await outgoing.flow()
+        if text.__class__ is not str or not outgoing.is_direct():
+            return outgoing.post(self.kind(message_id=self.message_id, content=v2.TextContent(text=text)))
+        outgoing.check()
+        return self.append(text)
+
+    def append(self, text: str) -> bool:
+        """Send one that may leave as bytes."""
+        if not self._texts:
+            self._outgoing.peer.post_later(self._lines)
+        self._texts.append(text)
+        self._size += len(text) + self._around
+        return self._size >= FLUSH
+
+    def _lines(self) -> bytes:
+        texts = _encoded(self._texts)
+        self._texts.clear()
+        self._size = 0
+        return self._head + (self._tail + self._head).join(texts) + self._tail
+
+
+def _encoded(texts: list[str]) -> list[bytes]:
+    """Each as JSON; a lone surrogate becomes U+FFFD."""
+    try:
+        return _encoder.encode_lines(texts).splitlines()
+    except UnicodeEncodeError:
+        return [v2.encode(text) for text in texts]

@@ -275,7 +275,7 @@ class _Server:
             raise RequestError(INVALID_PARAMS, "No such place to replay from - at `$.params.replayFrom`")  # SS-13
         live = self._sessions.get(request.session_id)
         while live is not None and live.outgoing.closing:
-            await live.shut("", 0)
+            await live.shut(_CLOSED, self._limits.grace)
             live = self._sessions.get(request.session_id)
         if live is None and not overrides(self._agent, "resume_session"):
             raise SessionNotFound(request.session_id)
@@ -351,15 +351,14 @@ class _Server:
             return None
         session = None if live.outgoing.closing else self._face(live)
         self._faces.pop(live.id, None)
-        live.close_to_new(_CLOSED)
-        ending = asyncio.get_running_loop().create_task(self._end(live, session))
+        ending = asyncio.get_running_loop().create_task(self._end(live.shut(_CLOSED, self._limits.grace), session))
         self._endings.add(ending)
         ending.add_done_callback(self._endings.discard)
         return asyncio.shield(ending)
 
-    async def _end(self, live: Live, session: AgentSession | None) -> None:
-        """End a session, and tell the agent; None: that is being done already."""
-        await live.shut(_CLOSED, self._limits.grace)
+    async def _end(self, shutting: Awaitable[None], session: AgentSession | None) -> None:
+        """Wait for the end of a session, and tell the agent; None: that is being done already."""
+        await shutting
         if session is not None:
             await self._agent.close_session(session)
 

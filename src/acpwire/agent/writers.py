@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
@@ -34,7 +33,6 @@ __all__ = [
 
 Block: TypeAlias = "str | v2.ContentBlock"
 """A block of content; a plain string is text."""
-_HOLE: Final = "\x00acpwire"
 _FINAL: Final = frozenset({"completed", "failed", "cancelled"})
 
 
@@ -75,12 +73,13 @@ class MessageWriter:
         """
         for block in content:
             if isinstance(block, str):
-                texts = self._texts
-                if texts is None:
-                    texts = self._texts = self._outgoing.chunks(self._piece(v2.TextContent(text=_HOLE)), _HOLE)
-                await texts.send(block, partial(self._piece, block))
+                if self._texts is None:
+                    self._texts = Chunks(self._outgoing, self._chunk, self.message_id)
+                is_full = self._texts.post(block)
             else:
-                await self._outgoing.send(self._piece(block))
+                is_full = self._outgoing.post(self._piece(block))
+            if is_full:
+                await self._outgoing.flow()
 
     async def replace(self, *content: Block, meta: Any = msgspec.UNSET) -> None:
         """Put other content in the place of all that was written; without any, there is none (MS-03)."""
