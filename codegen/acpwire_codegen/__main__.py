@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import difflib
 import importlib.util
 import keyword
@@ -320,7 +321,8 @@ def _operand(text: str) -> load.Source:
     if text.startswith("npm:"):
         version, data, origin = pin.fetch_npm(text)
         return load.as_source(origin["file"], data, version)
-    return load.read_schema(Path(text))
+    source = load.read_schema(Path(text))
+    return dataclasses.replace(source, version=f"{Path(text).name} ({source.version})")
 
 
 def _source(path: Path | None) -> load.Source:

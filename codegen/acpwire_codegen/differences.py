@@ -35,6 +35,7 @@ from .shapes import (
     said,
     said_alternatives,
     said_bounds,
+    said_flags,
     tags,
 )
 
@@ -211,8 +212,8 @@ class Comparison:
             yield at.differs("D", (default(old), default(new)), felt)
         flags: Flags = set(old.get("flags", ())), set(new.get("flags", ()))
         if flags[0] != flags[1]:
-            before, after = (", ".join(sorted(flag)) or "strict" for flag in flags)
-            yield at.differs("L", (before, after), _SENDER if flags[0] - flags[1] else _NONE)
+            words = said_flags(flags[0]), said_flags(flags[1])
+            yield at.differs("L", words, _SENDER if flags[0] - flags[1] else _NONE)
         absorbed = ("error" in flags[0], "error" in flags[1])
         yield from self._types(old, new, _At(at.definition, at.step, at.subject, absorbed), flags)
 

@@ -18,7 +18,7 @@ from .differences import Difference
 from .load import Source
 from .meetings import Key, Meetings, Met, arrow, reached, senders
 from .normalise import normalise
-from .shapes import said, tags
+from .shapes import is_nullable, said, tags
 from .wording import Words, rewordings, translated
 
 
@@ -246,7 +246,8 @@ class _Drift:
                 other = two.get("properties", {}).get(name, {})
                 definition = str(child.get("at", f"/$defs/{old}/").split("/")[2])
                 place = f"{definition}.{name}"
-                if not other or name in two["required"] or not other.get("nullable") or place in seen:
+                may_be_null = bool(other) and is_nullable(other, self.new.defs)
+                if not may_be_null or name in two["required"] or place in seen:
                     continue
                 seen.add(place)
                 after = self.words[1].absence(str(other.get("at", f"/$defs/{new}/").split("/")[2]), name)

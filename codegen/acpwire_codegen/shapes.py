@@ -157,6 +157,12 @@ def said_bounds(node: Node) -> str:
     return ", ".join(parts) or "no bounds"
 
 
+def said_flags(flags: set[str]) -> str:
+    """What the decoding flags of a member forgive, in words."""
+    words = {"error": "bad values", "null": "null", "skip": "bad items"}
+    return f"forgives {', '.join(words[flag] for flag in sorted(flags)) or 'nothing'}"
+
+
 def said_alternatives(node: Node) -> str:
     """Which of some members of an object must be there, in words."""
     exclusive = node.get("exclusive")
