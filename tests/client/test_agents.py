@@ -75,16 +75,25 @@ async def shake(*lines: Any, client: Client | None = None, ends: bool = False) -
 
         entering = asyncio.ensure_future(enter())
         request = await script.asked("initialize")
-        await script.send(*(line(request) if callable(line) else line for line in lines))
+        found: list[Any] = [line(request) if callable(line) else line for line in lines]
+        await script.send(*found)
         if ends:
             await script.__aexit__(None, None, None)
         await asyncio.wait([entering])
         return request, entering.exception()
 
 
-def accepts(result: Any) -> Callable[[Any], Any]:
+Reply = Callable[[Any], Any]
+
+
+def accepts(result: Any) -> Reply:
     """The line that answers the request with this."""
     return lambda request: answer(request, result)
+
+
+def refuses(code: int, message: str = "no", **data: Any) -> Reply:
+    """The line that refuses the request."""
+    return lambda request: failure(request, code, message, **data)
 
 
 @on_each_loop
@@ -124,7 +133,7 @@ async def test_what_an_agent_says_is_known_on_entry() -> None:
         {"type": "agent", "methodId": "web", "name": "Web"},
         {"type": "_new", "methodId": "odd", "name": "Odd", "how": 1},
     ]
-    capabilities = {"session": {"prompt": {"image": {}, "audio": True}, "fork": None}}
+    capabilities: Any = {"session": {"prompt": {"image": {}, "audio": True}, "fork": None}}
     async with connected(capabilities=capabilities, auth_methods=methods) as (_, agent):
         assert agent.info == v2.Implementation(name="script", version="1")
         assert agent.supports("session")
@@ -154,7 +163,7 @@ async def test_an_agent_of_another_version_is_refused_naming_both(version: int) 
 @on_each_loop
 async def test_an_agent_that_refuses_the_version_itself_is_understood() -> None:
     """IN-03, ER-05."""
-    _, error = await shake(lambda request: failure(request, -32022, requested=2, supported=[1]))
+    _, error = await shake(refuses(-32022, requested=2, supported=[1]))
     assert isinstance(error, VersionMismatch)
     assert error.supported == [1]
 
@@ -188,7 +197,7 @@ async def test_an_answer_that_is_none_says_where_it_does_not_fit(result: Any, pa
 
 @on_each_loop
 async def test_an_agent_may_refuse_to_be_initialized() -> None:
-    _, error = await shake(lambda request: failure(request, -32000, "who are you?"))
+    _, error = await shake(refuses(-32000, "who are you?"))
     assert isinstance(error, AuthRequired)
     assert "who are you?" in str(error)
 
