@@ -131,7 +131,7 @@ def test_a_path_is_the_shortest_way_from_a_message() -> None:
         _schema(
             {
                 **_sized(least).document["$defs"],
-                **_tell("Far", x=inner["properties"]["inner"]),
+                **_tell("Far", x=REF),
                 "Holder": inner,
                 **_tell("Further", holder={"$ref": "#/$defs/Holder"}),
             }
@@ -194,7 +194,8 @@ def _shuffled(value: Any, seed: random.Random) -> Any:
         seed.shuffle(members)
         return dict(members)
     if isinstance(value, list):
-        return [_shuffled(child, seed) for child in cast("list[Any]", value)]
+        items: list[Any] = value
+        return [_shuffled(child, seed) for child in items]
     return value
 
 
