@@ -10,6 +10,7 @@ import copy
 import json
 import random
 import time
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -194,8 +195,7 @@ def _shuffled(value: Any, seed: random.Random) -> Any:
         seed.shuffle(members)
         return dict(members)
     if isinstance(value, list):
-        items: list[Any] = value
-        return [_shuffled(child, seed) for child in items]
+        return [_shuffled(child, seed) for child in cast("Iterable[Any]", value)]
     return value
 
 
