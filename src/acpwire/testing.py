@@ -1,10 +1,10 @@
 """For tests: an agent and a client in one process, and either of them by a script.
 
-    async with acpwire.testing.connect(MyAgent(), MyClient()) as agent:     # of agents and of clients
+    async with acpwire.testing.connect(MyAgent(), MyClient()) as agent:  # of agents and of clients
         session = await agent.new_session(cwd=".")
-    ScriptedAgent(["Hello"], [RequestError(1, "no")])                       # what it does in its first prompt, its second
-    async with pair(...) as (agent_peer, client_peer): ...                  # of what stands below both
-    async with ScriptedPeer(transport) as script: ...                       # line by line
+    ScriptedAgent(["Hello"], [RequestError(1, "no")])                    # what it does in each prompt
+    async with pair(...) as (agent_peer, client_peer): ...               # of what stands below both
+    async with ScriptedPeer(transport) as script: ...                    # line by line
 
 Owns: these four. Does not know: any test runner; what was expected and did not come is an `AssertionError`.
 """
@@ -43,8 +43,10 @@ Step: TypeAlias = "v2.SessionUpdate | str | Exception | Callable[[AgentSession],
 async def connect(agent: Agent, client: Client | None = None, **options: Any) -> AsyncGenerator[AgentConnection, None]:
     """A client's connection to an agent in the same process, initialized; both are ended on exit.
 
-    `options` are those of `acpwire.connect`. Raises as that does, and what is wrong with the agent.
+    `options` are those of `acpwire.connect`; `limits` are those of both ends. Raises as that does, and `UsageError` for
+    an agent that is half of something. What one end raises in its callbacks reaches the other as it would over a pipe.
     """
+    agent.check_complete()
     left, right = transports.pair()
     serving = asyncio.ensure_future(serve(agent, left, limits=options.get("limits")))
     try:
