@@ -313,6 +313,45 @@ def test_what_is_sent_keeps_its_order() -> None:
     assert ["result" in message for message in sent(connection)] == [False, True, False]
 
 
+def test_what_is_made_later_is_made_once_in_its_place() -> None:
+    """TR-14: when the bytes are taken, or asked for, or anything follows; a tap sees each of its lines."""
+    seen: list[bytes] = []
+
+    def tap(_: str, shown: bytes) -> None:
+        seen.append(shown)
+
+    connection = agent(tap=tap)
+    update = v2.UpdateSessionNotification(session_id="s", update=v2.StateUpdate(state="running"))
+    made: list[int] = []
+
+    def later(number: int) -> None:
+        def lines() -> bytes:
+            made.append(number)
+            return b'{"later":%d}\n{"more":%d}\n' % (number, number)
+
+        connection.send_later(lines)
+
+    later(1)
+    assert made == []
+    later(2)
+    assert made == [1]
+    connection.notify(v2.SESSION_UPDATE, update)
+    later(3)
+    connection.send_line(b'{"line":3}\n')
+    later(4)
+    connection.request(v2.SESSION_UPDATE, update)
+    later(5)
+    assert connection.unsent == sum(map(len, seen))
+    later(6)
+    assert [next(iter(message.values())) for message in sent(connection)] == [
+        *(1, 1, 2, 2, "2.0", 3, 3, 3, 4, 4, "2.0", 5, 5, 6, 6)
+    ]
+    assert (made, len(seen)) == ([1, 2, 3, 4, 5, 6], 15)
+    connection.close(ConnectionClosed("over"))
+    with pytest.raises(ConnectionClosed):
+        later(7)
+
+
 EXTENSION: Method[Any, Any] = Method("_x/tally", "agent", "request", dict[str, int], int, v2.SESSION_LIST.decoding)
 TALLIED: Method[Any, None] = Method("_x/tallied", "agent", "notification", list[int], None, v2.SESSION_LIST.decoding)
 

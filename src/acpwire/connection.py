@@ -18,6 +18,7 @@ Neither `read` nor `receive` raises, whatever the line.
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -150,6 +151,7 @@ class Connection:
         self._clock = clock
         self._buffer = LineBuffer(self.limits.line)
         self._out = bytearray()
+        self._later: Callable[[], bytes] | None = None  # makes what follows that
         self._next_id = 0
         self._pending: dict[RequestId, Method[Any, Any]] = {}  # ours, without an answer yet
         self._forgotten: set[RequestId] = set()  # of those, the ones that nobody waits for any more (RC-08)
@@ -165,6 +167,8 @@ class Connection:
     @property
     def unsent(self) -> int:
         """Bytes that `take` would return."""
+        if self._later is not None:
+            self._settle()
         return len(self._out)
 
     @property
@@ -174,6 +178,8 @@ class Connection:
 
     def take(self) -> bytes:
         """What is to be sent next, whole lines; they are forgotten here."""
+        if self._later is not None:
+            self._settle()
         data = bytes(self._out)
         self._out.clear()
         return data
@@ -197,6 +203,8 @@ class Connection:
         if self.closed is not None:
             raise self.closed.again()
         line = method.notification(params)
+        if self._later is not None:
+            self._settle()
         if self._tap is not None:
             self._show(self.role, line)
         out = self._out
@@ -210,10 +218,23 @@ class Connection:
         """
         if self.closed is not None:
             raise self.closed.again()
+        if self._later is not None:
+            self._settle()
         if self._tap is not None:
             self._show(self.role, line)
         self._out += line
         return len(self._out)
+
+    def send_later(self, lines: Callable[[], bytes]) -> None:
+        """Send whole lines that are made when it is time, as they leave or something follows; the caller vouches.
+
+        Raises `ConnectionClosed`.
+        """
+        if self.closed is not None:
+            raise self.closed.again()
+        if self._later is not None:
+            self._settle()
+        self._later = lines
 
     def cancel(self, request_id: RequestId, *, forget: bool) -> None:
         """Ask the peer to stop working on a request of ours (RC-01).
@@ -436,9 +457,21 @@ class Connection:
         if self.closed is not None:
             raise self.closed.again()
         line = encode(message)
+        if self._later is not None:
+            self._settle()
         if self._tap is not None:
             self._show(self.role, line)
         self._out += line
+
+    def _settle(self) -> None:
+        """Make what was to be made later."""
+        if self._later is not None:
+            make, self._later = self._later, None
+            lines = make()
+            if self._tap is not None:
+                for line in io.BytesIO(lines):
+                    self._show(self.role, line)
+            self._out += lines
 
     def _tapped_read(self, line: bytes) -> Message:
         self._show(_OTHER[self.role], line)

@@ -51,8 +51,9 @@ LINES = 32
 """After how many lines the clock is looked at."""
 _LAST_WORDS = 1.0
 """For how many seconds a peer that reads nothing any more may still be heard."""
-FLUSH = 64 * 1024
-"""How many bytes are gathered before they are written without waiting for the loop's next turn."""
+FLUSH = 60 * 1024
+"""How many bytes are gathered before they are written without waiting for the loop's next turn: with the line that is
+too much, they still fit into a pipe, which holds 64 KiB."""
 
 _log = logging.getLogger(__name__)
 
@@ -218,6 +219,17 @@ class Peer:
             self._send_soon()
         if size >= FLUSH:
             await self.flow()
+
+    def post_later(self, lines: Callable[[], bytes]) -> None:
+        """Send whole lines that are asked for when they are due: when it is time to write, or something follows them.
+
+        Raises `ConnectionClosed`.
+        """
+        if self._broken is not None:
+            raise self._broken.again()
+        self._connection.send_later(lines)
+        if not self._is_flush_due:
+            self._send_soon()
 
     async def flow(self) -> None:
         """Wait where a sender should, after `post`: once for each buffer that is full, and while much is unsent."""

@@ -11,10 +11,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict
 
-from . import Row, decoding, encoding, folding, footprint, pumping
+from . import Row, decoding, encoding, ends, folding, footprint, pumping
 
 BENCHES: dict[str, Callable[[], list[Row]]] = {
-    bench.__name__: bench for module in (decoding, encoding, folding, footprint, pumping) for bench in module.BENCHES
+    bench.__name__: bench
+    for module in (decoding, encoding, folding, footprint, pumping, ends)
+    for bench in module.BENCHES
 }
 
 

@@ -1,44 +1,24 @@
 """The pump: relative to the wire stage that it stands on, to a blocking loop, and to other SDKs, over real pipes.
 
-Owns: what is measured of a connection. The programs at the other end, and those that run the other SDKs, are in
-`peers`; each says what it needs. The TypeScript SDK lives in an npm prefix that the variable ACPWIRE_BENCH_NPM names,
-the releases of the Python SDK that speak v2 in an environment whose interpreter ACPWIRE_BENCH_RC names.
+Owns: what is measured of a connection. Does not know: how programs are started and compared.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import json
 import os
 import statistics
-import subprocess
-import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, TypeAlias
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 
 from acpwire import v2
-from acpwire.connection import Connection
-from acpwire.peer import Peer
-from acpwire.transports.descriptors import DescriptorChannel, own_reader, own_writer
 from acpwire.wire import LineBuffer, Request, Response, encode
 
 from . import Row
+from .programs import Handler, compared, connected, flooding, official, ours, sinking, typescript, without_collector
 from .traffic import SESSION, chunk_line
 
-Handler: TypeAlias = Callable[[v2.UpdateSessionNotification], None]
-PEERS = Path(__file__).parent / "peers"
-INITIALIZE = encode(
-    Request(
-        id=0,
-        method="initialize",
-        params=v2.InitializeRequest(protocol_version=2, info=v2.Implementation(name="bench", version="1")),
-    )
-)
 LIST = v2.ListSessionsRequest()
 
 
@@ -55,9 +35,9 @@ def pump() -> list[Row]:
         buffer = LineBuffer()
         wire: list[float] = []
         pumped: list[float] = []
-        async with _connected(_agent([line])) as agent:
+        async with connected(flooding([line])) as agent:
             await agent.flood(updates)
-            with _without_collector():
+            with without_collector():
                 for _ in range(rounds):
                     start = time.process_time()
                     for block in blocks:
@@ -84,9 +64,9 @@ def sessions() -> list[Row]:
                 handlers = dict.fromkeys(ids, count)
                 return lambda params: handlers[params.session_id](params)
 
-            async with _connected(_agent(lines), wrapped) as agent:
+            async with connected(flooding(lines), wrapped) as agent:
                 await agent.flood(100_000)
-                with _without_collector():
+                with without_collector():
                     costs[f"sessions: {number}"] = statistics.median([await agent.cpu_time(100_000) for _ in range(7)])
                     for power, rounds in ((4, 41), (5, 7), (6, 3), (7, 1)) if number == 16 else ():
                         turns = [await agent.cpu_time(10**power) for _ in range(rounds)]
@@ -116,7 +96,7 @@ def stall() -> list[Row]:
         clocks = {"": time.perf_counter, ", of CPU time": time.process_time}
         longest: dict[str, list[float]] = {name: [] for name in clocks}
         whole: list[float] = []
-        async with _connected(_agent([chunk_line()]), wrapped) as agent:
+        async with connected(flooding([chunk_line()]), wrapped) as agent:
             for name in list(clocks) * rounds:
                 flood = asyncio.create_task(agent.flood(updates))
                 clock = clocks[name]
@@ -145,7 +125,7 @@ def round_trip() -> list[Row]:
     """
 
     async def measured(requests: int = 100, rounds: int = 30) -> list[Row]:
-        async with _connected(_agent([chunk_line()])) as agent:
+        async with connected(flooding([chunk_line()])) as agent:
             loop = asyncio.get_running_loop()
             answers: list[asyncio.Future[bytes]] = []
 
@@ -209,57 +189,6 @@ def round_trip() -> list[Row]:
     return asyncio.run(measured())
 
 
-class _Agent:
-    """A client's peer, the agent's process at the other end of it, and the callback that counts what comes."""
-
-    def __init__(self, pid: int, to_it: int, from_it: int, wrapped: Callable[[Handler], Handler] | None) -> None:
-        self.pid, self.to_it, self.from_it = pid, to_it, from_it
-        self._left = 0
-        self._done = asyncio.Event()
-        channel = DescriptorChannel(own_reader(from_it), own_writer(to_it), 1.0)
-        connection = Connection("client", v2.decode_from_agent, v2.METHODS)
-        handler = self._count if wrapped is None else wrapped(self._count)
-        self.peer = Peer(channel, connection, {v2.SESSION_UPDATE: handler})
-
-    def begin(self, updates: int) -> None:
-        """Ask for so many updates."""
-        line = {"jsonrpc": "2.0", "method": "_flood", "params": {"updates": updates}}
-        os.write(self.to_it, json.dumps(line).encode() + b"\n")
-
-    async def flood(self, updates: int) -> None:
-        """Ask for so many updates and wait until the last has been counted."""
-        self._left = updates
-        self._done.clear()
-        self.begin(updates)
-        await self._done.wait()
-
-    async def cpu_time(self, updates: int) -> float:
-        """Nanoseconds of this process for each of so many updates."""
-        start = time.process_time()
-        await self.flood(updates)
-        return (time.process_time() - start) / updates * 1e9
-
-    def _count(self, _: v2.UpdateSessionNotification) -> None:
-        self._left -= 1
-        if not self._left:
-            self._done.set()
-
-
-@asynccontextmanager
-async def _connected(
-    argv: Sequence[str], wrapped: Callable[[Handler], Handler] | None = None
-) -> AsyncGenerator[_Agent]:
-    with _piped(argv) as (pid, to_it, from_it):
-        agent = _Agent(pid, to_it.fileno(), from_it.fileno(), wrapped)
-        async with agent.peer:
-            yield agent
-
-
-def _agent(lines: Sequence[bytes], updates: int = 0) -> list[str]:
-    """The agent that floods with these lines in turns, when it is asked to and, if so, after the handshake."""
-    return [sys.executable, str(PEERS / "agent.py"), str(updates), *(line.decode() for line in lines)]
-
-
 @contextmanager
 def _apart(pid: int) -> Generator[None]:
     """Keep another process on a processor of its own, where there are two and the system lets it be said."""
@@ -275,16 +204,6 @@ def _apart(pid: int) -> Generator[None]:
         os.sched_setaffinity(0, usable)
 
 
-@contextmanager
-def _without_collector() -> Generator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 # --- in processes of their own ---------------------------------------------------------------------------------------
 
 
@@ -293,19 +212,16 @@ def peers() -> list[Row]:
 
     Each runs in a process of its own, warmed up, with the same program at the other end.
     """
-    newer = os.environ.get("ACPWIRE_BENCH_RC", "")
-    without = "" if newer else "ACPWIRE_BENCH_RC names no interpreter that has it"
-    script = str(PEERS / "official.py")
-    others = [
-        _typescript("client", 30_000, 40_000, 1 / 22),
-        _Program("Python SDK 0.12.1", [sys.executable, script, "1"], 3_000, 20_000, 1 / 25),
-        _Program("Python SDK 1.0.0rc3", [newer, script, "2"], 1_000, 8_000, 1 / 100, without),
-    ]
 
     def agent(updates: int) -> list[str]:
-        return _agent([chunk_line()], updates)
+        return flooding([chunk_line()], updates)
 
-    return _compared([_ours("client", "Peer", 100_000, 700_000)], others, agent)
+    others = [
+        typescript("client", 30_000, 40_000, agent, limits={"Peer": 1 / 22}),
+        official("client", 1, 3_000, 20_000, agent, limits={"Peer": 1 / 25}),
+        official("client", 2, 1_000, 8_000, agent, limits={"Peer": 1 / 100}),
+    ]
+    return compared([ours("client", "Peer", 100_000, 700_000, agent)], others)
 
 
 def sending() -> list[Row]:
@@ -315,78 +231,16 @@ def sending() -> list[Row]:
     of which all but the text was encoded before, as the agent's own senders of text do it.
     """
     line = chunk_line().decode()
-    others = [_typescript("agent", 30_000, 60_000, 1 / 12, line)]
 
     def sink(_: int) -> list[str]:
-        return [sys.executable, str(PEERS / "sink.py"), INITIALIZE.decode().strip()]
+        return sinking()
 
-    ours = [
-        _ours("agent", "Peer.notify", 50_000, 400_000, line),
-        _ours("text", "Peer.send_line", 50_000, 400_000, line),
+    limits = {"Peer.notify": 1 / 12, "Peer.send_line": 1 / 12}
+    own = [
+        ours("agent", "Peer.notify", 50_000, 400_000, sink, line),
+        ours("text", "Peer.send_line", 50_000, 400_000, sink, line),
     ]
-    return _compared(ours, others, sink)
-
-
-@dataclass(frozen=True)
-class _Program:
-    """A program that measures itself; `missing` says what it lacks, if it does."""
-
-    name: str
-    argv: Sequence[str]
-    warm_up: int
-    updates: int
-    limit: float | None = None
-    missing: str = ""
-    more: Sequence[str] = ()
-
-    def cost(self, other: Callable[[int], list[str]]) -> float:
-        """Nanoseconds an update, with the other program at the other end of its pipes."""
-        with _piped(other(self.warm_up + self.updates)) as (_, to_it, from_it):
-            argv = [*self.argv, str(self.warm_up), str(self.updates), *self.more]
-            done = subprocess.run(argv, stdin=from_it, stdout=to_it, stderr=subprocess.PIPE, check=True, timeout=120)
-        return float(done.stderr.split()[-1])
-
-
-def _ours(side: str, name: str, warm_up: int, updates: int, *more: str) -> _Program:
-    return _Program(name, [sys.executable, str(PEERS / "ours.py"), side], warm_up, updates, more=more)
-
-
-def _typescript(side: str, warm_up: int, updates: int, limit: float, *more: str) -> _Program:
-    prefix = os.environ.get("ACPWIRE_BENCH_NPM", "")
-    missing = "" if prefix else "ACPWIRE_BENCH_NPM names no npm prefix that has it"
-    package = Path(prefix, "node_modules", "@agentclientprotocol", "sdk")
-    argv = ["node", str(PEERS / "typescript.mjs"), str(package), side]
-    return _Program("TypeScript SDK 2.4.0", argv, warm_up, updates, limit, missing, more)
-
-
-def _compared(
-    ours: Sequence[_Program], others: Sequence[_Program], end: Callable[[int], list[str]], turns: int = 5
-) -> list[Row]:
-    """Each of the others in turns with ours; what counts is the median of what runs side by side give."""
-    rows: list[Row] = []
-    for other in others:
-        if other.missing:
-            rows.append(Row(f"{other.name}: {other.missing}", 0.0, 0.0))
-            continue
-        runs = [[program.cost(end) for program in (other, *ours)] for _ in range(turns)]
-        for index, program in enumerate((other, *ours)):
-            cost = statistics.median(run[index] for run in runs)
-            ratio = statistics.median(run[index] / run[0] for run in runs)
-            name = f"{program.name} beside it" if index else program.name
-            rows.append(Row(name, cost, ratio, other.limit if index else None))
-    return rows
-
-
-@contextmanager
-def _piped(argv: Sequence[str]) -> Generator[tuple[int, IO[bytes], IO[bytes]]]:
-    """A program, by its process id and the pipes to it and from it; it is killed at the end."""
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        try:
-            if process.stdin is None or process.stdout is None:
-                raise ValueError("a process without pipes")
-            yield process.pid, process.stdin, process.stdout
-        finally:
-            process.kill()
+    return compared(own, [typescript("agent", 30_000, 60_000, sink, line, limits=limits)])
 
 
 BENCHES = (pump, peers, sending, stall, round_trip, sessions)

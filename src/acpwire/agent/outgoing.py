@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from threading import get_ident
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias
 from uuid import uuid4
 
 import msgspec
@@ -44,19 +44,20 @@ def sendable(value: Any) -> None:
         raise EncodeError("; ".join(f"{one.message} - at `{one.path}` ({one.requirement})" for one in wrong))
 
 
-def _is_plain_text(value: Any) -> TypeGuard[Chunk]:
-    """Whether a value is what is sent most: a chunk of nothing but text, in which nothing can be wrong."""
-    if value.__class__ is not v2.AgentMessageChunk and value.__class__ is not v2.AgentThoughtChunk:
-        return False
-    content = value.content
-    return (
+def _plain_text(update: Any) -> str | None:
+    """The text of what is sent most, a chunk of nothing but text, in which nothing can be wrong; None of all else."""
+    if update.__class__ is not v2.AgentMessageChunk and update.__class__ is not v2.AgentThoughtChunk:
+        return None
+    content: Any = update.content
+    is_plain = (
         content.__class__ is v2.TextContent
         and content.text.__class__ is str
-        and value.message_id.__class__ is str
-        and value.meta is None
+        and update.message_id.__class__ is str
+        and update.meta is None
         and content.meta is None
         and content.annotations is None
     )
+    return content.text if is_plain else None
 
 
 class Outgoing:
@@ -100,11 +101,11 @@ class Outgoing:
         """
         self.check()
         if is_own:
-            if _is_plain_text(update):
-                if self.is_direct():
-                    return self._chunks_like(update).append(update.content.text)
-            else:
+            text = _plain_text(update)
+            if text is None:
                 sendable(update)
+            elif self.is_direct():
+                return self._chunks_like(update).append(text)
         if self.held is None:
             return self._put(update) >= FLUSH
         self.held.append(update)
@@ -164,7 +165,7 @@ class Outgoing:
             self.told(update)
         return size
 
-    def _chunks_like(self, chunk: Chunk) -> Chunks:
+    def _chunks_like(self, chunk: Any) -> Chunks:
         chunks = self._chunks
         if chunks is None or chunks.message_id != chunk.message_id or chunks.kind is not chunk.__class__:
             chunks = self._chunks = Chunks(self, chunk.__class__, chunk.message_id)

@@ -43,7 +43,7 @@ class ConnectedClient:
         self._peer = peer
 
     def supports(self, path: str) -> bool:
-        """Whether it has a capability, such as "elicitation.form" (IN-08)."""
+        """Whether it has a capability, such as "elicitation.form" (IN-08); tools may use what it has (TC-14)."""
         return supports(self.capabilities, path)
 
     async def request(self, method: Method[P, R], params: P) -> R:
@@ -104,8 +104,13 @@ class AgentSession:
     # --- writing --------------------------------------------------------------------------------------------------
 
     async def send(self, update: v2.SessionUpdate) -> None:
-        """Send any update. Raises `EncodeError` for what a client may refuse, and names the requirement."""
-        await self._outgoing.send(update)
+        """Send any update. Raises `EncodeError` for what a client may refuse, and names the requirement.
+
+        States are told by the runtime; "unknown" would be for work that really cannot be observed any more, not for
+        work that is silent (ST-11).
+        """
+        if self._outgoing.post(update):
+            await self._outgoing.flow()
 
     def agent_message(self, message_id: str | None = None) -> MessageWriter:
         """A message to the user, to write block by block."""
@@ -128,6 +133,7 @@ class AgentSession:
     ) -> ToolCallWriter:
         """A tool call; `async with` announces it and says how it ended.
 
+        Announce what the model asks for as soon as it does (MS-10), before permission is asked and it runs (TC-05).
         With `can_cancel` the client may cancel what runs inside. `fields` are any others of a tool call: `raw_input`,
         `locations`, ... (TC-03, TC-04).
         """
@@ -165,8 +171,9 @@ class AgentSession:
     def session_message(
         self, *, sender: str | None = None, recipient: str | None = None, message_id: str | None = None, **ids: str
     ) -> SessionMessageWriter:
-        """A message from or to another session, as it is observed here (SM-01, SM-10).
+        """A message from or to another session, as it is observed here, apart from what is said to the user (SM-01).
 
+        Either side tells its own when it observes it (SM-10), and neither says that the other has dealt with it (SM-12).
         `ids` are `sender_message_id` and `recipient_message_id`, where known. Raises `UsageError` for a session that
         is neither this one, above it, nor a child that was announced (SM-13).
         """
@@ -186,11 +193,17 @@ class AgentSession:
         await self.send(v2.PlanUpdate(plan=v2.PlanItems(plan_id=plan_id, entries=items)))
 
     async def notice(self, title: str, description: str | None = None, *, severity: v2.NoticeSeverity = "info") -> None:
-        """Tell the user something that nothing may depend on: "info", "warning" or "error" (NT-01, NT-07)."""
+        """Tell the user something that nothing may depend on: "info", "warning" or "error" (NT-01).
+
+        It may never be seen, so it is no place for a question, a result, or the reason why something ended (NT-07).
+        """
         await self.send(v2.Notice(severity=severity, title=title, description=description))
 
     async def usage(self, *, used: int, size: int, cost: v2.Cost | UnsetType | None = UNSET) -> None:
-        """Tell how much of the context is used, and what it all cost (US-01, US-05)."""
+        """Tell how much of the context is used, and what it all cost: None clears that (US-01, US-05).
+
+        The currency is best an ISO 4217 code; other units, such as credits, are taken too (US-04).
+        """
         await self.send(v2.UsageUpdate(used=used, size=size, cost=cost))
 
     async def info(

@@ -2,8 +2,9 @@
 
     python agent.py UPDATES LINE [LINE ...]
 
-Answers `initialize` and then sends so many updates, the lines in turns; answers `session/list`; sends as many more as
-`_flood` says, without end for -1 and until another `_flood` says 0. Needs nothing that is not in Python.
+Answers `initialize` and then sends so many updates, the lines in turns; answers `session/new` with the sessions of
+the lines, one after the other, and `session/list`; sends as many more as `_flood` says, without end for -1 and until
+another `_flood` says 0. Needs nothing that is not in Python.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def main() -> None:
     block = b"".join(lines * (1 + BLOCK // sum(map(len, lines))))
     piece = b"".join(lines * (1 + PIECE // sum(map(len, lines))))
     number = block.count(b"\n")
+    sessions = iter(dict.fromkeys(json.loads(line)["params"]["sessionId"] for line in lines))
     flooding = False
     rest = b""
     while True:
@@ -40,11 +42,17 @@ def main() -> None:
             if message["method"] == "initialize":
                 version = message["params"]["protocolVersion"]
                 info = {"name": "agent", "version": "1"}
-                answer(message["id"], {"protocolVersion": version, "info": info, "agentInfo": info})
+                can: dict[str, Any] = {"session": {}}
+                answer(
+                    message["id"],
+                    {"protocolVersion": version, "info": info, "capabilities": can, "agentInfo": info},
+                )
                 updates = int(sys.argv[1])
             elif message["method"] == "_flood":
                 updates = message["params"]["updates"]
                 flooding = updates < 0
+            elif message["method"] == "session/new":
+                answer(message["id"], {"sessionId": next(sessions)})
             elif "id" in message:
                 answer(message["id"], {"sessions": []})
             while updates > 0:
