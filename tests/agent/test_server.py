@@ -86,6 +86,11 @@ OPTION = v2.SessionConfigSelect(
 )
 
 
+TWICE = [
+    v2.AuthMethodTerminal(method_id="tty", name="T", env=[v2.EnvVariable(name="A", value="1")] * 2),
+]
+
+
 class Everything(Agent):
     """Serves all there is."""
 
@@ -191,7 +196,7 @@ class Everything(Agent):
 
 @on_each_loop
 async def test_what_is_overridden_and_accepted_is_what_the_client_is_told() -> None:
-    """IN-10, IN-08, IN-11, IN-13, AU-04."""
+    """IN-10, IN-08, IN-11, IN-13, AU-04, EX-08."""
     async with serving(agent_of(echo), initialize=None) as script:
         answer = await script.call("initialize", **INITIALIZE)
         assert answer["capabilities"] == {"session": {}}
@@ -230,13 +235,14 @@ async def test_what_is_overridden_and_accepted_is_what_the_client_is_told() -> N
         ({"login": Everything.login}, "logout"),
         ({"list_providers": Everything.list_providers}, "set_provider"),
         ({"auth_methods": Everything.auth_methods}, "AU-01"),
+        ({"auth_methods": TWICE, "login": Everything.login, "logout": Everything.logout}, "AU-06"),
         ({"accepts": ["images"]}, "images"),
         ({"info": None}, "info"),
     ],
 )
 @on_each_loop
 async def test_half_of_something_is_refused_before_anything_is_served(members: Any, named: str) -> None:
-    """IN-10, AU-01."""
+    """IN-10, AU-01, AU-06."""
     with pytest.raises(UsageError, match=named):
         await serve(agent_of(echo, **members), pair()[0])
 
@@ -575,6 +581,22 @@ async def test_the_usage_of_a_prompt_is_told_with_its_end() -> None:
         assert (await script.idle(session))["usage"] == {"totalTokens": 3, "inputTokens": 1, "outputTokens": 2}
 
 
+@on_each_loop
+async def test_work_that_fails_before_insertion_is_told_and_so_is_the_refusal() -> None:
+    """PL-30, PL-31."""
+
+    async def admit(_: Agent, session: AgentSession, prompt: UserPrompt) -> None:
+        async with session.foreground():
+            raise RequestError(-32000, "out of quota")
+
+    async with serving(agent_of(echo, admit=admit)) as script:
+        session = await session_of(script)
+        assert (await script.answered(await script.prompt(session)))["code"] == -32000
+        assert script.tags(session) == ["running", "idle"]
+        assert script.updates(session)[-1]["error"] == {"code": -32000, "message": "out of quota"}
+        await script.expect_nothing()
+
+
 # --- cancelling -------------------------------------------------------------------------------------------------------
 
 
@@ -774,6 +796,25 @@ async def test_a_store_sees_what_is_sent_and_not_what_is_replayed() -> None:
         assert [update.tag for update in stored[count:]] == ["state_update"]
 
 
+@on_each_loop
+async def test_updates_flow_while_requests_wait() -> None:
+    """SU-11, SU-06."""
+    release = asyncio.Event()
+
+    async def set_title(_: Agent, session_id: str, title: str) -> str:
+        await release.wait()
+        return title
+
+    async with serving(agent_of(echo, set_title=set_title)) as script:
+        session = await session_of(script)
+        waiting = await script.ask("session/set_title", sessionId=session, title="x")
+        await script.prompt(session)
+        await script.idle(session)
+        assert "agent_message_chunk" in script.tags(session)
+        release.set()
+        assert await script.answered(waiting) == {"title": "x"}
+
+
 # --- the end, and processes -------------------------------------------------------------------------------------------
 
 
@@ -819,6 +860,35 @@ async def test_work_that_does_not_end_is_left_after_the_grace() -> None:
     release.set()
     while len(asyncio.all_tasks()) > 1:  # noqa: ASYNC110  # what is waited for has no event
         await asyncio.sleep(0)
+
+
+class Queues:
+    """A transport of one's own: two queues."""
+
+    def __init__(self) -> None:
+        self.received: asyncio.Queue[bytes] = asyncio.Queue()
+        self.sent: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def read(self) -> bytes:
+        return await self.received.get()
+
+    async def write(self, data: bytes) -> None:
+        await self.sent.put(data)
+
+    async def close(self) -> None:
+        await self.sent.put(b"")
+
+
+@on_each_loop
+async def test_an_agent_is_served_on_any_transport() -> None:
+    """TR-08."""
+    queues = Queues()
+    serving_it = asyncio.create_task(serve(agent_of(echo), queues))
+    request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
+    await queues.received.put(dumps(request).encode() + b"\n")
+    assert b'"protocolVersion":2' in await queues.sent.get()
+    await queues.received.put(b"")
+    await serving_it
 
 
 AGENT = str(PROGRAMS / "echo_agent.py")

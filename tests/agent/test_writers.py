@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import gc
+import subprocess
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from acpwire import trace, v2
-from acpwire.agent import AgentSession, UserPrompt
+from acpwire.agent import AgentSession, UserPrompt, diff_of
 from acpwire.errors import EncodeError, UsageError
 from acpwire.peer import Peer
 from acpwire.transcript import Transcript
@@ -388,6 +390,123 @@ async def test_diffs_and_terminals_are_content_of_a_tool_call() -> None:
         if "chunk" in update["sessionUpdate"] and "content" in update
     ]
     assert kinds == ["terminal", "diff"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "old_path", "operation", "patch"),
+    [
+        (
+            None,
+            "a\nb",
+            None,
+            "add",
+            [
+                "diff --git /x /x",
+                "new file mode 100644",
+                "--- /dev/null",
+                "+++ /x",
+                "@@ -0,0 +1,2 @@",
+                "+a",
+                "+b",
+                "\\ No newline at end of file",
+            ],
+        ),
+        (
+            "a\n",
+            None,
+            None,
+            "delete",
+            [
+                "diff --git /x /x",
+                "deleted file mode 100644",
+                "--- /x",
+                "+++ /dev/null",
+                "@@ -1 +0,0 @@",
+                "-a",
+            ],
+        ),
+        (
+            "a\n",
+            "b\u2028c\n",
+            None,
+            "modify",
+            [
+                "diff --git /x /x",
+                "--- /x",
+                "+++ /x",
+                "@@ -1 +1 @@",
+                "-a",
+                "+b\u2028c",
+            ],
+        ),
+        (
+            "a\n",
+            "a\n",
+            '/o "ü"',
+            "move",
+            [
+                'diff --git "/o \\"\\303\\274\\"" /x',
+                'rename from "/o \\"\\303\\274\\""',
+                "rename to /x",
+            ],
+        ),
+        (None, "", None, "add", ["diff --git /x /x", "new file mode 100644"]),
+    ],
+)
+def test_a_diff_comes_with_a_patch_as_git_writes_it(
+    old: str | None, new: str | None, old_path: str | None, operation: str, patch: list[str]
+) -> None:
+    """DF-01, DF-03, DF-04."""
+    made = diff_of("/x", old, new, old_path=old_path)
+    assert [change.tag for change in made.changes] == [operation]
+    assert v2.validate(made) == []
+    assert made.patch is not None
+    assert made.patch.format == "git_patch"
+    assert made.patch.text.split("\n") == [*patch, ""]
+
+
+def test_git_applies_what_a_diff_shows(tmp_path: Path) -> None:
+    """DF-04: where the paths lead there; git takes the leading slash off."""
+    file = tmp_path / "x y.txt"
+    file.write_text("a\nb\nc", "utf-8")
+    made = diff_of(str(file), "a\nb\nc", "a\nB\nc\nd\n")
+    assert made.patch is not None
+    apply = ["git", "apply", f"-p{len(tmp_path.parts)}", "-"]
+    subprocess.run(apply, input=made.patch.text, text=True, check=True, cwd=tmp_path, timeout=60)
+    assert file.read_text("utf-8") == "a\nB\nc\nd\n"
+
+
+def test_what_neither_was_nor_is_has_no_diff() -> None:
+    with pytest.raises(ValueError, match="changed"):
+        diff_of("/x", None, None)
+
+
+@on_each_loop
+async def test_content_of_every_kind_arrives_as_it_was_written() -> None:
+    """CT-01, CT-03, CO-08."""
+    blocks: list[v2.ContentBlock] = [
+        IMAGE,
+        v2.AudioContent(data="aGk=", mime_type="audio/wav"),
+        v2.ResourceLink(uri="file:///x", name="x", size=2**64 - 1, icons=[v2.Icon(src="https://x/i")]),
+        v2.EmbeddedResource(resource=v2.TextResourceContents(uri="file:///x", text="x")),
+        v2.EmbeddedResource(resource=v2.BlobResourceContents(uri="file:///x", blob="aGk=")),
+        v2.UnknownVariant("_acme", b'{"type":"_acme"}'),
+    ]
+
+    async def options(*_: Any) -> list[v2.SessionConfigOption]:
+        return []
+
+    async def prompt(session: AgentSession) -> None:
+        async with session.agent_message() as message:
+            await message.write(*blocks)
+        await session.config(
+            v2.SessionConfigBoolean(config_id="a", name="A", current_value=True, category="_acme_tone"),
+            v2.SessionConfigBoolean(config_id="b", name="B", current_value=True),
+        )
+
+    *written, config = await said(prompt, set_config_option=options)
+    assert [one["content"] for one in written] == [msgspec.json.decode(v2.encode(block)) for block in blocks]
+    assert [one.get("category") for one in config["configOptions"]] == ["_acme_tone", None]
 
 
 # --- what the client cancels for itself -------------------------------------------------------------------------------

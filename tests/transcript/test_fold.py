@@ -57,7 +57,7 @@ def test_a_stream_adds_up_to_what_the_independent_model_says(updates: list[Any])
     assert whole(fold(updates)) == model.fold(json.loads(v2.encode(update)) for update in updates)
 
 
-def test_every_variant_of_the_pinned_schema_is_folded_and_every_patch_has_a_member() -> None:
+def test_every_variant_of_the_pinned_schema_is_folded_and_every_patch_has_a_member() -> None:  # SU-01
     patched = {cls: names for cls, names in v2.PATCHES.items() if cls.__struct_config__.tag_field == "sessionUpdate"}
     variants = {cls.tag: cls for cls in vars(v2).values() if _is_update(cls)}
     assert set(HANDLERS) == set(variants)

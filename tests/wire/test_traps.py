@@ -328,7 +328,7 @@ def test_a_missing_tag_is_an_error_even_where_one_variant_is_known(name: str) ->
 @pytest.mark.parametrize("name", UNIONS)
 @pytest.mark.parametrize("change", [str.upper, "{} ".format, "_{}".format, "".format, "\0".format])
 def test_any_other_string_is_an_unknown_variant(name: str, change: Any) -> None:
-    """H3, H4: tags are compared as they are; what comes is kept byte for byte."""
+    """H3, H4, CT-01: tags are compared as they are; what comes is kept byte for byte."""
     for value in UNIONS[name][1]:
         raw = raw_of(unknown(name, change(value), z=[1.0], a=None))
         assert read(name, raw) == v2.UnknownVariant(change(value), raw)
@@ -362,7 +362,7 @@ def test_a_variant_refuses_the_tag_of_another(name: str, value: Any) -> None:
 
 
 def test_unknown_variants_are_kept_wherever_they_stand() -> None:
-    """H3, H4, EX-03: in arrays, maps and members, below known values, beside bad ones."""
+    """H3, H4, EX-03, CM-04: in arrays, maps and members, below known values, beside bad ones."""
     raw = b'{ "type" : "_video","z":1e0, "a":"\\u0041" }'
     block = v2.UnknownVariant("_video", raw)
     update = raw_of(tool_call(content=["HERE", 7, {"type": "_x"}]))
@@ -639,7 +639,7 @@ def test_a_flagged_member_that_does_not_decode_is_as_good_as_left_out(name: str,
 
 
 def test_a_fault_is_absorbed_where_the_nearest_flag_is() -> None:
-    """H8, C1: neither further in, nor further out."""
+    """H8, C1, DF-02: neither further in, nor further out."""
     link: Node = document("ResourceLink") | {
         "size": -1,
         "title": 7,
@@ -791,7 +791,7 @@ def test_members_named_like_schema_keywords_decode_like_any_others() -> None:
 
 @pytest.mark.parametrize("bad", ["array", "Object", "", *NO_STRING])
 def test_the_one_closed_set_is_closed(bad: Any) -> None:
-    """H14, EL-16: `type` of a form is `object` and nothing else, in every placement."""
+    """H14, EL-16, EX-05: `type` of a form is `object` and nothing else, in every placement."""
     form: Node = {"type": bad, "properties": {}}
     refuse("ElicitationSchema", form, "$.type")
     params = {"mode": "form", "message": "m", "sessionId": "s", "requestedSchema": form}
@@ -1235,7 +1235,7 @@ def test_methods_are_told_apart_by_name_side_and_kind() -> None:
 
 
 def test_one_method_name_means_what_side_and_kind_say() -> None:
-    """H29, UN-06: towards the client a request, towards the agent a notification; the other way it is unknown."""
+    """H29, UN-06, UN-07: towards the client a request, towards the agent a notification; the other way it is unknown."""
 
     def through(decode: Any, params: Any, **head: Any) -> Any:
         message = decode(raw_of({"jsonrpc": "2.0", **head, "params": params}))
@@ -1299,7 +1299,7 @@ def test_bytes_are_decoded_on_demand_and_one_by_one(name: str, member: str) -> N
     "text", ["", "no format", "2026-11-20", "2026-11-20T10:00:00+01:00", "2026-11-20T10:00:00.000Z", "("]
 )
 def test_a_format_is_not_checked_and_its_text_not_changed(name: str, member: str, text: str) -> None:
-    """H31: times, URIs and patterns are text."""
+    """H31, CT-05: times, URIs and patterns are text."""
     value = read(name, document(name) | {member: text})
     assert type(getattr(value, attribute(member))) is str
     assert sent(value) == document(name) | {member: text}

@@ -11,6 +11,7 @@
 
     outgoing  how updates leave, and what is watched on their way
     writers   messages, tool calls, terminals, compactions: the right updates in the right order
+    diffs     what changed in a file, with its patch
     asking    permissions and elicitations
     work      foreground and background work, and the state that they make
     live      what the runtime keeps of a session
@@ -25,7 +26,18 @@ from __future__ import annotations
 
 from .asking import Elicited, Permission
 from .base import Agent, UserPrompt, extension
+from .diffs import diff_of
 from .server import run_agent, serve
 from .session import AgentSession
 
-__all__ = ["Agent", "AgentSession", "Elicited", "Permission", "UserPrompt", "extension", "run_agent", "serve"]
+__all__ = [
+    "Agent",
+    "AgentSession",
+    "Elicited",
+    "Permission",
+    "UserPrompt",
+    "diff_of",
+    "extension",
+    "run_agent",
+    "serve",
+]

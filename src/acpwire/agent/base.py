@@ -78,7 +78,9 @@ class Agent:
         """Decide about a prompt before it is part of the conversation, one at a time, in the order received.
 
         Return to insert it, wait to hold it, raise `RequestError` to reject it. As it stands: blocks that the agent
-        does not take are rejected (PL-07), and a prompt is held while foreground work runs (PL-27).
+        does not take are rejected (PL-07), and a prompt is held while foreground work runs (PL-27). To be inserted
+        promises neither that it is stored nor that a model sees it (PL-21). A `session/cancel` or close, and a client
+        that takes its request back, cancel it (PL-28); work that it does in `session.foreground()` is told (PL-30).
         """
         self.check(prompt)
         await session.wait_idle()
@@ -86,7 +88,14 @@ class Agent:
     async def prompt(self, session: AgentSession, prompt: UserPrompt) -> v2.StopReason | None:
         """Do what the user asked for; the prompt is inserted and answered already.
 
-        Return why it ended; None is "end_turn". A `session/cancel` cancels it; whatever it raises ends it as failed.
+        Ask the model, write what it says, run the tools that it asks for, give it their results, until it asks for none
+        (MS-11, TC-10). Return why that ended: "end_turn", which None is too, when it is done, commands of one's own
+        that need no model included (SR-02); "max_tokens" at a limit of tokens (SR-03), "max_turn_requests" at one of
+        requests to the model (SR-04), "refusal" (SR-05); reasons of one's own begin with `_` (SR-08).
+
+        A `session/cancel` cancels it; clean up, and let the cancellation pass. Whatever else it raises ends it as
+        failed: a `RequestError` is told, anything else is an internal error to the client and logged (SR-07). The
+        session goes on in either case, and the next prompt finds the same context (CA-09).
         """
         raise NotImplementedError
 
@@ -151,7 +160,10 @@ class Agent:
         raise NotImplementedError
 
     def sent(self, session: AgentSession, update: v2.SessionUpdate) -> None:
-        """Gets every update right after it was sent, for stores; called in the loop, so it should be quick."""
+        """Gets every update right after it was sent, for stores; called in the loop, so it should be quick.
+
+        What it raises is logged and changes nothing. Nothing has to be kept (PL-23); what is, keeps its ids (PL-24).
+        """
 
     # --- the rest -------------------------------------------------------------------------------------------------
 

@@ -173,7 +173,7 @@ class AgentSession:
     ) -> SessionMessageWriter:
         """A message from or to another session, as it is observed here, apart from what is said to the user (SM-01).
 
-        Either side tells its own when it observes it (SM-10), and neither says that the other has dealt with it (SM-12).
+        Either side tells its own when it observes it (SM-10); neither says that the other has dealt with it (SM-12).
         `ids` are `sender_message_id` and `recipient_message_id`, where known. Raises `UsageError` for a session that
         is neither this one, above it, nor a child that was announced (SM-13).
         """

@@ -76,7 +76,10 @@ class Message(Entity):
 
 @dataclass(slots=True, eq=False)
 class SessionMessage(Entity):
-    """A message between sessions, as one of them sees it (SM-09)."""
+    """A message between sessions, as one of them sees it (SM-09).
+
+    Show from whom or to whom it is where that is known, which may be later than the message (SM-08).
+    """
 
     category: ClassVar[str] = "session_message"
     content: Blocks

@@ -216,5 +216,8 @@ class Transcript:
 
     @property
     def notices(self) -> tuple[Any, ...]:
-        """Notices in the order they came: events, not history (NT-05, NT-06)."""
+        """Notices in the order they came: events, not history (NT-05, NT-06).
+
+        To show, to pass on live or to keep for diagnosis as one likes, or to leave (NT-08, SU-05).
+        """
         return tuple(self._store.notices)
