@@ -61,14 +61,17 @@ class Stream(Generic[T]):
         "_is_done",
         "_items",
         "_limit",
+        "_sizes",
         "_waiter",
+        "_waking",
         "put_so_far",
     )
 
     def __init__(self, gate: Gate, limits: Limits) -> None:
         self._gate = gate
         self._limit = limits.stream
-        self._items: deque[tuple[T, int]] = deque()
+        self._items: deque[T] = deque()
+        self._sizes: deque[int] = deque()
         self._bytes = 0
         self.put_so_far = 0
         """How many items were ever put."""
@@ -76,7 +79,8 @@ class Stream(Generic[T]):
         self._held = False
         self._is_done = False
         self._error: Exception | None = None
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[None] | None = None  # what the reader waits for
+        self._waking: asyncio.Future[None] | None = None  # the same, until it is to go on
 
     def __del__(self) -> None:
         self._let_go()
@@ -92,26 +96,28 @@ class Stream(Generic[T]):
 
     # --- the pump's side: nothing here waits ----------------------------------------------------------------------
 
-    def put(self, item: T, size: int) -> None:
-        """Add an item that took `size` bytes on the wire; dropped once the stream is done."""
+    def put(self, item: T, size: int) -> bool:
+        """Add an item that took `size` bytes on the wire, and say whether more is wanted; not once the stream is done.
+
+        Called for every update: what is rare is not in here.
+        """
         if self._is_done:
-            return
-        if self._bytes + size > self._limit:
-            self.end(
-                StreamOverflow(
-                    f"more than {self._limit} bytes (Limits.stream) waited to be read, after {len(self._items)} items; "
-                    "iterate the stream while requests are under way, or close it"
-                )
-            )
-            return
-        self._items.append((item, size))
-        self._bytes += size
+            return False
+        waiting = self._bytes + size
+        if waiting > self._limit:
+            self._overflow()
+            return False
+        self._bytes = waiting
+        self._sizes.append(size)
+        items = self._items
+        items.append(item)
         self.put_so_far += 1
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-        if len(self._items) > HIGH and self._begun and not self._held:
+        if self._waking is not None:
+            self._wake()
+        if len(items) > HIGH and self._begun and not self._held:
             self._held = True
             self._gate.hold(self)
+        return True
 
     def end(self, error: Exception | None = None) -> None:
         """Add nothing any more. What waits is still read, then iteration ends, with `error` if there is one."""
@@ -119,14 +125,13 @@ class Stream(Generic[T]):
             return
         self._is_done, self._error = True, error
         self._let_go()
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._wake()
 
     def end_at(self, put_so_far: int) -> None:
         """End it where it was when so many items had been put; what is beyond, and was not read, is dropped."""
         for _ in range(min(self.put_so_far - put_so_far, len(self._items))):
-            _, size = self._items.pop()
-            self._bytes -= size
+            self._items.pop()
+            self._bytes -= self._sizes.pop()
         self.end()
 
     # --- the reader's side ----------------------------------------------------------------------------------------
@@ -136,19 +141,21 @@ class Stream(Generic[T]):
         self.end()
         self._error = None
         self._items.clear()
+        self._sizes.clear()
         self._bytes = 0
 
     def __aiter__(self) -> AsyncIterator[T]:
         return self
 
     async def __anext__(self) -> T:
-        if not self._items:
+        items = self._items
+        if not items:
             await self._more()
-        item, size = self._items.popleft()
-        self._bytes -= size
-        if self._held and len(self._items) < LOW:
-            self._let_go()
         self._begun = True
+        self._bytes -= self._sizes.popleft()
+        item = items.popleft()
+        if self._held and len(items) < LOW:
+            self._let_go()
         return item
 
     def batches(self) -> AsyncIterator[list[T]]:
@@ -158,8 +165,9 @@ class Stream(Generic[T]):
     async def _batch(self) -> list[T]:
         if not self._items:
             await self._more()
-        batch = [item for item, _ in self._items]
+        batch = list(self._items)
         self._items.clear()
+        self._sizes.clear()
         self._bytes = 0
         self._begun = True
         self._let_go()
@@ -175,11 +183,25 @@ class Stream(Generic[T]):
                 if self._error is not None:
                     raise self._error
                 raise StopAsyncIteration
-            self._waiter = asyncio.get_running_loop().create_future()
+            self._waiter = self._waking = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
             finally:
-                self._waiter = None
+                self._waiter = self._waking = None
+
+    def _wake(self) -> None:
+        """Have the reader go on, if it waits."""
+        waking, self._waking = self._waking, None
+        if waking is not None and not waking.done():
+            waking.set_result(None)
+
+    def _overflow(self) -> None:
+        self.end(
+            StreamOverflow(
+                f"more than {self._limit} bytes (Limits.stream) waited to be read, after {len(self._items)} items; "
+                "iterate the stream while requests are under way, or close it"
+            )
+        )
 
     def _let_go(self) -> None:
         if self._held:
