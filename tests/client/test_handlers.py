@@ -27,6 +27,7 @@ from tests.client.script import (
     chunk,
     connected,
     new_session,
+    prompted,
     session_of,
     settled,
     texts,
@@ -287,6 +288,38 @@ async def test_a_question_and_the_end_at_once_leave_nothing() -> None:
             await script.permission(1)
             await script.__aexit__(None, None, None)
             await session.agent.peer.wait_closed()
+
+
+@on_each_loop
+async def test_a_handler_that_is_slow_to_end_keeps_no_prompt_waiting_for_the_loss_of_the_connection() -> None:
+    """ER-09: that fails at once; `closed` comes when all has ended."""
+    asking, may_end = asyncio.Event(), asyncio.Event()
+    events: list[str] = []
+
+    class Slow(Client):
+        async def request_permission(self, session: ClientSession, request: v2.RequestPermissionRequest) -> str:
+            asking.set()
+            try:
+                return await asyncio.Future()
+            finally:
+                await may_end.wait()
+                events.append("cleaned up")
+
+        def closed(self, cause: ConnectionClosed) -> None:
+            events.append("closed")
+
+    async with session_of(Slow()) as (script, session):
+        prompt = await prompted(script, session)
+        await script.permission(1)
+        await asking.wait()
+        await script.__aexit__(None, None, None)
+        with pytest.raises(ConnectionClosed):
+            await prompt.wait()
+        with pytest.raises(ConnectionClosed):
+            await anext(session.stream())
+        assert not events
+        may_end.set()
+    assert events == ["cleaned up", "closed"]
 
 
 @on_each_loop

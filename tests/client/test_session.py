@@ -432,6 +432,38 @@ async def test_an_option_is_set_by_its_kind_and_all_options_are_as_the_answer_sa
         assert values(session) == []
 
 
+@on_each_loop
+async def test_options_keep_their_order_and_what_is_not_known_of_them() -> None:
+    """CO-07, CO-09, CM-03: so do commands."""
+    async with session_of() as (script, session):
+        odd = {"configId": "odd", "name": "Odd", "type": "_dial", "currentValue": 3}
+        command = {"type": "_macro", "name": "m", "description": "M", "keys": "x"}
+        await script.told(
+            {"sessionUpdate": "config_option_update", "configOptions": [odd, OPTION]},
+            {"sessionUpdate": "available_commands_update", "availableCommands": [command, COMMAND]},
+        )
+        await settled(script)
+        assert [one.tag for one in session.config_options] == ["_dial", "boolean"]
+        assert [one.tag for one in session.available_commands] == ["_macro", "command"]
+        unknown = session.config_options[0]
+        assert isinstance(unknown, v2.UnknownVariant)
+        assert unknown.data == odd
+        accepted = script.answered("session/prompt", {"messageId": "u1"})
+        request, _ = await asyncio.gather(accepted, session.prompt("/plan all of it"))  # CM-05
+        assert request["params"]["prompt"] == [{"type": "text", "text": "/plan all of it"}]
+
+
+@on_each_loop
+async def test_what_an_agent_says_of_a_session_moves_it_nowhere() -> None:
+    """SS-24: its title is in the transcript, its directory is what it was made with."""
+    async with session_of() as (script, session):
+        await script.told({"sessionUpdate": "session_info_update", "title": "T", "cwd": "/elsewhere"})
+        await settled(script)
+        assert session.cwd == "/work"
+        assert session.transcript is not None
+        assert session.transcript.info["title"] == "T"
+
+
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 

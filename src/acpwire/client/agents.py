@@ -19,7 +19,7 @@ import msgspec
 from acpwire import v2
 from acpwire.capabilities import supports
 from acpwire.capture import Recorder
-from acpwire.connection import Connection, Counters, Ignored, Tap
+from acpwire.connection import Answered, Connection, Counters, Ignored, Tap
 from acpwire.errors import INVALID_PARAMS, ConnectionClosed, DecodeError, RequestError, UsageError, VersionMismatch
 from acpwire.limits import Limits
 from acpwire.peer import Handler, Peer
@@ -144,7 +144,8 @@ class AgentConnection:
         self._open_urls: set[str] = set()  # elicitations of the user at URLs (EL-11)
         self._updates = client.update if overrides(client, "update") else None
         methods: Methods = {**v2.METHODS, **{(one.name, one.side, one.kind): one for one in extensions}}
-        connection = Connection("client", v2.decode_from_agent, methods, limits=limits, tap=tap)
+        connection = _Connection("client", v2.decode_from_agent, methods, limits=limits, tap=tap)
+        connection.ended = self._ended_at_once
         handlers: dict[Method[Any, Any], Handler] = {
             v2.SESSION_UPDATE: self._update,
             v2.SESSION_REQUEST_PERMISSION: self._permission,
@@ -638,16 +639,33 @@ class AgentConnection:
                 return method
         raise UsageError(f"AU-03: the agent has no way to sign in that is called {method_id!r}")
 
-    async def _end(self) -> None:
-        """When the connection is closed, whoever waits in a session is told."""
-        cause = await self.peer.wait_closed()
+    def _ended_at_once(self, cause: ConnectionClosed) -> None:
+        """Whoever waits in a session is told; what is left to do may take its time."""
         for session in list(self.sessions.values()):
             session.end(cause)
+
+    async def _end(self) -> None:
+        """When the connection is closed, and handlers have ended, the client is told."""
+        cause = await self.peer.wait_closed()
         await self._callbacks.stop(self.limits.grace)
         try:
             self._client.closed(cause)
         except Exception:
             _log.exception("`closed` of the client failed")
+
+
+class _Connection(Connection):
+    """Tells that it is closed in the moment that it is."""
+
+    ended: Callable[[ConnectionClosed], None]
+
+    def close(self, cause: ConnectionClosed) -> list[Answered]:
+        """End the connection, as any is ended."""
+        was_open = self.closed is None
+        pending = super().close(cause)
+        if was_open:
+            self.ended(cause)
+        return pending
 
 
 def _checked(answer: Any) -> v2.InitializeResponse:

@@ -27,8 +27,8 @@ class Client:
     """What happens on the client's side. All of it may be left as it is; derive, and override what you need.
 
     A callback that is a coroutine function delays what follows it on the connection, for `update` and the other
-    notifications; requests are answered in tasks of their own. What a callback raises is logged; a request is then
-    answered with the cautious default.
+    notifications, so it must not wait for anything that is still to come: start a task for that. Requests are answered
+    in tasks of their own. What a callback raises is logged; a request is then answered with the cautious default.
     """
 
     info = v2.Implementation(name="acpwire", version="0.1.0")

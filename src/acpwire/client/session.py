@@ -337,7 +337,8 @@ class ClientSession:
                 stream.end(None if error is None else error.again())
         self._streams.clear()
         self._until_idle.clear()
-        self._cancel_questions()
+        if error is None:  # else all handlers are cancelled
+            self._cancel_questions()
         for child in self.children.values():
             child.end(error)
 
