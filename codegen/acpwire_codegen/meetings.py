@@ -105,6 +105,7 @@ class Meetings:
             if pair in self.met:
                 if len(path) < len(self.met[pair].path):
                     self.met[pair].path = path
+                    queue += [((inner.old, inner.new), path + inner.step) for inner in self.met[pair].inner]
                 continue
             met = self.met[pair] = Met(path)
             for found in self._comparison.definitions(*pair):

@@ -127,20 +127,140 @@ def test_flags_count_on_the_side_that_reads() -> None:
 
 
 def test_a_path_is_the_shortest_way_from_a_message() -> None:
-    inner = {"type": "object", "properties": {"inner": REF}}
+    """Whichever of two messages comes first, and for what is within what both have."""
+    holder = {"type": "object", "properties": {"inner": REF}}
     sides = [
         _schema(
             {
                 **_sized(least).document["$defs"],
-                **_tell("Far", x=REF),
-                "Holder": inner,
-                **_tell("Further", holder={"$ref": "#/$defs/Holder"}),
+                **_tell("Further", holder={"type": "array", "items": {"$ref": "#/$defs/Holder"}}),
+                **_tell("Far", x={"$ref": "#/$defs/Holder"}),
+                "Holder": holder,
             }
         )
         for least in (0, 1)
     ]
     (change,) = compare(sides[0], sides[1], {}).changes
-    assert change.path == "agent -> client: far params.x.rows (in 2 messages)"
+    assert change.path == "agent -> client: far params.x.inner.rows (in 2 messages)"
+
+
+# --- rules that no draft has needed yet, or that more than one needs ----------------------------------------------
+
+STRING: Node = {"type": "string"}
+
+
+def _union(*tags: str, other: Node | None = None) -> Node:
+    marks = [{"properties": {"kind": {**STRING, "const": tag}}, "required": ["kind"]} for tag in tags]
+    if other is None:
+        return {"anyOf": marks}
+    fallback = {"title": "other", "additionalProperties": True, "not": {"anyOf": marks}, **other}
+    return {"anyOf": [*marks, fallback]}
+
+
+def _any_other(**members: Node) -> Node:
+    return {"type": "object", "properties": {"kind": STRING, **members}, "required": ["kind", *members]}
+
+
+def _either(key: str) -> Node:
+    one, two = ({"properties": {name: STRING}, "required": [name]} for name in ("a", "b"))
+    return {"type": "object", "properties": {}, key: [one, two]}
+
+
+def _flat(needs: list[str]) -> Node:
+    """A union whose tag may be missing, which is one object."""
+    branch = {
+        "properties": {"kind": {**STRING, "const": "x"}},
+        "required": ["kind"],
+        "allOf": [{"$ref": "#/$defs/Body"}],
+    }
+    none = {"title": "none", "type": "object", "properties": {"kind": {"type": "null"}}}
+    union = {"type": "object", "properties": {"kind": {"type": ["string", "null"]}}, "anyOf": [branch, none]}
+    return {"Thing": union, "Body": {"type": "object", "properties": {"a": STRING}, "required": needs}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (_union("x", "y"), _union("x"), ("V-", "Thing(y)", "none", "breaking")),
+        (_union("x"), _union("x", "y"), ("V+", "Thing(y)", "breaking", "none")),
+        (_union("x", other=_any_other()), _union("x"), ("OP", "Thing", "none", "breaking")),
+        (
+            _union("x", other=_any_other()),
+            _union("x", other=_any_other(a=STRING)),
+            ("RQ+", "Thing", "none", "breaking"),
+        ),
+        (
+            _union("x", other=_any_other(a=STRING)),
+            _union("x", other=_any_other()),
+            ("RQ-", "Thing", "breaking", "none"),
+        ),
+        (_either("anyOf"), _either("oneOf"), ("B", "Thing", "none", "breaking")),
+        (_either("oneOf"), _either("anyOf"), ("B", "Thing", "breaking", "none")),
+        (_flat([]), _flat(["a"]), ("RQ+", "Body.a", "none", "breaking")),
+        (_flat(["a"]), _flat([]), ("RQ-", "Body.a", "breaking", "none")),
+        (
+            {"type": "integer", "format": "uint64", "minimum": 0},
+            {"type": "integer", "format": "uint64", "minimum": 0, "maximum": 2**63 - 1},
+            ("B", "Thing", "none", "breaking"),
+        ),
+        (
+            {"type": "integer", "format": "int64", "minimum": 0},
+            {"type": "integer", "format": "uint64", "minimum": 0},
+            ("B", "Thing", "breaking", "none"),
+        ),
+        (
+            {"type": "integer", "format": "int32"},
+            {"type": "integer", "format": "int64", "minimum": -(2**31), "maximum": 2**31 - 1},
+            None,
+        ),
+        ({"type": "integer"}, {"type": "number"}, ("T", "Thing", "breaking", "none")),
+        ({"type": "number"}, {"type": "integer"}, ("T", "Thing", "none", "breaking")),
+        (STRING, {"type": "array", "items": STRING}, ("T", "Thing", "breaking", "breaking")),
+        (STRING, {"anyOf": [STRING, {"type": "boolean"}]}, ("V+", "Thing", "breaking", "none")),
+        ({"anyOf": [STRING, {"type": "boolean"}]}, STRING, ("V-", "Thing", "none", "breaking")),
+        (
+            {"type": "object", "additionalProperties": STRING},
+            {"type": "object", "additionalProperties": {"type": "boolean"}},
+            ("T", "Thing", "breaking", "breaking"),
+        ),
+        ({"enum": ["a"], "type": "string"}, STRING, ("OP", "Thing", "breaking", "none")),
+        (STRING, {"enum": ["a"], "type": "string"}, ("OP", "Thing", "none", "breaking")),
+        ({**STRING, "minLength": 2}, {**STRING, "minLength": 1}, ("B", "Thing", "breaking", "none")),
+        ({**STRING, "minLength": 0}, STRING, None),
+        ({"type": "array", "items": STRING}, {"type": "array", "items": STRING, "minItems": 0}, None),
+    ],
+)
+def test_a_change_of_a_type_is_told_for_both_parties(
+    old: Node, new: Node, told: tuple[str, str, str, str] | None
+) -> None:
+    sides = [
+        {**_tell("One", thing={"$ref": "#/$defs/Thing"}), **(one if "Thing" in one else {"Thing": one})}
+        for one in (old, new)
+    ]
+    assert _told(compare(_schema(sides[0]), _schema(sides[1]), {})) == ([told] if told else [])
+
+
+def test_two_members_whose_types_have_other_names_are_two_things() -> None:
+    shared: Node = {"SessionId": STRING, "PlanId": STRING}
+    sides: list[Node] = []
+    for name, kind in (("session", "SessionId"), ("outline", "PlanId")):
+        tell = _tell("One", **{name: {"$ref": f"#/$defs/{kind}"}})
+        tell["OneNotification"]["required"] = [name]
+        sides.append({**tell, **shared})
+    told = {change.cls for change in compare(_schema(sides[0]), _schema(sides[1]), {}).changes}
+    assert told == {"F-", "F+r"}
+
+
+def test_words_that_say_null_is_nothing_come_before_those_of_the_definition() -> None:
+    def schema(words: str) -> load.Source:
+        note = _tell("One", a={"type": ["string", "null"], "description": words})
+        note["OneNotification"]["description"] = "What is left out is unchanged."
+        return _schema(note)
+
+    told = compare(schema("It."), schema("It. Null and omitted are equivalent."), {}).changes
+    assert [(change.cls, change.old, change.new) for change in told] == [
+        ("TS", "left out: kept", "left out: same as null")
+    ]
 
 
 # --- what else is known ----------------------------------------------------------------------------------------------
