@@ -213,6 +213,11 @@ def _flat(needs: list[str]) -> Node:
             {"type": "integer", "format": "int64", "minimum": -(2**31), "maximum": 2**31 - 1},
             None,
         ),
+        (
+            {"type": "integer", "minimum": 0},
+            {"type": "integer", "format": "uint64", "minimum": 0},
+            ("B", "Thing", "none", "breaking"),
+        ),
         ({"type": "integer"}, {"type": "number"}, ("T", "Thing", "breaking", "none")),
         ({"type": "number"}, {"type": "integer"}, ("T", "Thing", "none", "breaking")),
         (STRING, {"type": "array", "items": STRING}, ("T", "Thing", "breaking", "breaking")),
