@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
+import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -27,6 +29,7 @@ from acpwire.proxy import RelayEnd, RelayTap, relay
 from acpwire.testing import ScriptedAgent
 from acpwire.transports import Channel, spawn_process
 from acpwire.transports import pair as in_memory
+from acpwire.transports.descriptors import DescriptorChannel, PolledReader, Writer
 from acpwire.wire.lines import OversizedLine
 from tests.transports.loops import PROGRAMS, cancelled_at, on_each_loop, until, walk
 from tests.transports.test_channels import Kind, over_pipes, over_strangers, over_threads, pattern
@@ -212,6 +215,19 @@ async def test_of_a_line_that_is_too_long_the_tap_sees_the_beginning_and_decides
 
 
 @on_each_loop
+async def test_a_line_that_its_end_makes_too_long_is_shown_as_such_and_a_blank_one_never() -> None:
+    seen: list[bytes] = []
+    pieces = [b"x" * 30, b"x" * 30 + b"\n", b" ", b"\n", b"y" * 30, b"y" * 20 + b"\n"]
+    async with relayed(tap=lambda _, line: seen.append(line), limits=Limits(line=50, grace=5)) as ends:
+        for piece in pieces:
+            await ends.agent.write(piece)
+        await ends.agent.close()
+        assert await everything(ends.client) == b"".join(pieces)
+    assert [type(line) for line in seen] == [OversizedLine, bytes]
+    assert seen[1] == b"y" * 50 + b"\n"
+
+
+@on_each_loop
 async def test_a_line_that_is_too_long_goes_through_before_it_has_ended() -> None:
     async with relayed(tap=looks, limits=Limits(line=1000, grace=5)) as ends:
         await ends.agent.write(b"x" * 1001)
@@ -348,14 +364,50 @@ async def test_when_the_agent_ends_all_it_said_is_passed_on_and_the_cause_is_tol
 
 @on_each_loop
 async def test_an_agent_that_reads_no_more_may_still_speak() -> None:
-    script = "import os,sys; os.read(0, 9); os.close(0); os.write(1, b'bye\\n'); sys.exit(4)"
+    """What the client says meanwhile is thrown away, and its end changes nothing."""
+    script = (
+        "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1]); os.close(0)\n"
+        "os.write(1, b'deaf'); signal.sigwait([signal.SIGUSR1]); os.write(1, b'bye'); sys.exit(4)"
+    )
     async with relayed_to(*python(script)) as (client, task, process):
-        await client.write(b"hi\n")
-        assert await client.read() == b"bye\n"
-        await client.write(b"are you there?\n")
-        assert await everything(client) == b""
+        assert await client.read() == b"deaf"
+        for _ in range(3):
+            await client.write(b"are you there?\n")
+            for _ in range(50):
+                await asyncio.sleep(0)
+        assert await client.end_output()
+        for _ in range(50):
+            await asyncio.sleep(0)
+        os.kill(process.pid, signal.SIGUSR1)
+        assert await everything(client) == b"bye"
         assert (await task).side == "agent"
         assert process.exit_code == 4
+
+
+@on_each_loop
+async def test_what_an_agent_said_last_waits_for_a_client_longer_than_the_grace() -> None:
+    loop = asyncio.get_running_loop()
+    async with relayed(limits=Limits(grace=0.01)) as ends:
+        await ends.agent.write(b"x" * 1000)
+        await ends.agent.close()
+        begun = loop.time()
+        await until(lambda: loop.time() > begun + 0.1)
+        assert not ends.task.done()
+        assert await everything(ends.client) == b"x" * 1000
+
+
+@on_each_loop
+async def test_a_client_that_reads_no_more_is_gone_though_it_goes_on_speaking() -> None:
+    (their_in, our_out), (our_in, their_out) = os.pipe(), os.pipe()
+    for fd in (their_in, their_out):
+        os.set_blocking(fd, False)
+    process = await spawn_process(*ECHO, "6")
+    task = asyncio.create_task(relay(DescriptorChannel(PolledReader(their_in), Writer(their_out), 5), process))
+    os.close(our_in)
+    os.write(our_out, b"hi")
+    assert (await task).side == "client"
+    assert process.exit_code == 6
+    os.close(our_out)
 
 
 @each_kind

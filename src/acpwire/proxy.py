@@ -60,9 +60,9 @@ async def relay(
     all of it; nothing more of such a line is kept. A last line without line feed is a line.
 
     When the client's input ends, the agent is told so after all that was said, and has `Limits.grace` seconds to say
-    the rest and end. When the agent ends, all that it said is passed on, and it is over. Then both are closed.
-    Cancelling closes both, too; cancelled once more, it does not wait for that. Returns which side ended first, and
-    why.
+    the rest and end; none over somebody else's transport, by which that cannot be told. When the agent ends, all that
+    it said is passed on, however long the client takes, and it is over. Then both are closed. Cancelling closes both,
+    too; cancelled once more, it does not wait for that. Returns which side ended first, and why.
     """
     limits = limits or Limits()
     client, agent = channel_of(left, limits=limits), channel_of(right, limits=limits)
@@ -80,9 +80,8 @@ async def relay(
             with suppress(TimeoutError):
                 async with asyncio.timeout(limits.grace):
                     if await agent.end_output():
-                        await ends.get()
-                        await client.end_output()
-        elif gone is agent:
+                        await answering.over.wait()
+        else:
             await client.end_output()
         return end
     finally:
@@ -92,7 +91,7 @@ async def relay(
 
 
 class _Way:
-    """One direction: from a source to a target, which is at the end in `ends`, when the one or the other was."""
+    """One direction: from a source to a target; it is put into `ends` when the one or the other ended."""
 
     def __init__(
         self,
@@ -107,6 +106,7 @@ class _Way:
         self.target = target
         self.is_refused = False
         """Whether the target takes nothing any more; then what comes is thrown away, and holds nobody up."""
+        self.over = asyncio.Event()
         self._mark = limits.unsent
         self._ends = ends
         self._lines = None if tap is None else _Lines(sender, tap, limits.line)
@@ -141,13 +141,16 @@ class _Way:
 
     def _refused(self) -> None:
         self.is_refused = True
-        self._ends.put_nowait(self)
+        self._end()
 
     def _ended(self, _: Exception | None) -> None:
         if self._lines is not None:
             self._send(self._lines.flush())
-        if not self.is_refused:
-            self._ends.put_nowait(self)
+        self._end()
+
+    def _end(self) -> None:
+        self.over.set()
+        self._ends.put_nowait(self)
 
 
 class _Lines:
