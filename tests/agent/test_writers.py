@@ -830,16 +830,17 @@ async def test_a_message_between_sessions_names_its_participants_as_they_become_
 
     updates = await said(prompt)
     assert [update.pop("sessionUpdate") for update in updates[1:]] == [
+        "session_message",
         "session_message_chunk",
         "session_message_chunk",
         "session_message",
         "session_message",
     ]
     assert len({update.pop("messageId") for update in updates[1:]}) == 1
-    assert updates[1] == {"content": text("do "), "recipientSessionId": "child"}
-    assert updates[2] == {"content": text("it")}
-    assert updates[3] == {"recipientMessageId": "theirs", "senderMessageId": "ours"}
-    assert updates[4] == {"content": [text("do it now")]}
+    assert updates[1] == {"recipientSessionId": "child", "recipientMessageId": "theirs"}
+    assert updates[2:4] == [{"content": text("do ")}, {"content": text("it")}]
+    assert updates[4] == {"senderMessageId": "ours"}
+    assert updates[5] == {"content": [text("do it now")]}
 
 
 # --- back-pressure ----------------------------------------------------------------------------------------------------

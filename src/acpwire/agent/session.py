@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -30,6 +30,7 @@ __all__ = ["AgentSession", "ConnectedClient"]
 
 P = TypeVar("P")
 R = TypeVar("R")
+_LIVE: Final = frozenset({"notice", "state_update"})
 
 
 class ConnectedClient:
@@ -424,7 +425,9 @@ class AgentSession:
     # --- history --------------------------------------------------------------------------------------------------
 
     async def replay(self, history: Transcript | Iterable[v2.SessionUpdate]) -> None:
-        """Send what rebuilds a history: ids and order as they were, compactions whole, no notices (SS-12..SS-15).
+        """Send what rebuilds a history: ids and order as they were, compactions whole (SS-12..SS-15).
+
+        No notices, which are no history, and no states: the current one is told at the end of resuming (SS-16).
 
         What is said meanwhile, by work that goes on, is sent after it. Nothing of it is checked: it goes out as it was
         stored, what is unknown here included (EX-03). Waits while the client takes nothing; cancelled, it stops there.
@@ -434,7 +437,7 @@ class AgentSession:
         kept = None if history is self.transcript else self.transcript
         with nullcontext() if kept is None else kept.replaying():
             await self._outgoing.replay(
-                (update for update in updates if update.tag != "notice"),  # not as an unknown variant either (SU-04)
+                (update for update in updates if update.tag not in _LIVE),  # not as an unknown variant either (SU-04)
                 (lambda _: None) if kept is None else kept.apply,
             )
 

@@ -111,29 +111,30 @@ class SessionMessageWriter:
         pass
 
     async def write(self, *content: Block) -> None:
-        """Append blocks. Raises as `MessageWriter.write` does."""
+        """Append blocks. Raises as `MessageWriter.write` does.
+
+        Participants that were not told yet go ahead in an update of their own: not all clients read them of a chunk.
+        """
+        if content and self._participants:
+            self._outgoing.post(v2.SessionMessage(message_id=self.message_id, **self._told()))
         for block in blocks_of(content):
-            await self._outgoing.send(
-                v2.SessionMessageChunk(message_id=self.message_id, content=block, **self._told(whole=False))
-            )
+            await self._outgoing.send(v2.SessionMessageChunk(message_id=self.message_id, content=block))
 
     async def replace(self, *content: Block, meta: Any = msgspec.UNSET) -> None:
         """Put other content in the place of all that was written (SM-05)."""
         await self._outgoing.send(
-            v2.SessionMessage(
-                message_id=self.message_id, content=blocks_of(content), meta=meta, **self._told(whole=True)
-            )
+            v2.SessionMessage(message_id=self.message_id, content=blocks_of(content), meta=meta, **self._told())
         )
 
     async def participants(self, **known: str) -> None:
         """Add what has become known: `sender_session_id`, `recipient_session_id`, `sender_message_id`, ..."""
         self._participants.update(known)
-        await self._outgoing.send(v2.SessionMessage(message_id=self.message_id, **self._told(whole=True)))
+        await self._outgoing.send(v2.SessionMessage(message_id=self.message_id, **self._told()))
 
-    def _told(self, *, whole: bool) -> dict[str, Any]:
-        """The participants that an update can name, each said once; a chunk names sessions alone (X7)."""
-        names = [name for name in self._participants if whole or name.endswith("session_id")]
-        return {name: self._participants.pop(name) for name in names}
+    def _told(self) -> dict[str, Any]:
+        """The participants that are known, each said once."""
+        told, self._participants = self._participants, {}
+        return told
 
 
 class Entity:

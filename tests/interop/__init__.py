@@ -1,0 +1,1 @@
+"""Clients of others drive an agent of this library: what they fold is what the agent has said."""
