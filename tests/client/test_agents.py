@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import re
 import sys
 import weakref
 from collections.abc import Awaitable, Callable
@@ -45,6 +46,7 @@ from tests.client.script import (
     while_,
 )
 from tests.transports.loops import PROGRAMS, cancelled_at, descriptors, on_each_loop, until, walk
+from tests.transports.test_process import gone
 
 GRACE = Limits(grace=5)
 FRAIL = (sys.executable, str(PROGRAMS / "frail_agent.py"))
@@ -315,6 +317,18 @@ async def test_a_crash_in_the_handshake_is_told_with_exit_code_and_stderr(how: s
 
 
 @on_each_loop
+async def test_a_program_that_will_not_end_is_ended_with_all_that_it_started() -> None:
+    """S-PR-03, TR-03: a wrapper and its child that ignore the end of input and SIGTERM."""
+    limits = Limits(grace=0.2, first_answer=2)
+    with pytest.raises(ConnectionClosed) as caught:
+        async with acpwire.spawn_agent(sys.executable, str(PROGRAMS / "stubborn.py"), "stays", limits=limits):
+            raise AssertionError
+    found = re.search(r"'(\d+) (\d+)'", str(caught.value))
+    assert found is not None
+    await gone(*map(int, found.groups()))
+
+
+@on_each_loop
 async def test_a_program_that_is_not_there_is_an_os_error() -> None:
     with pytest.raises(FileNotFoundError):
         async with acpwire.spawn_agent("/nowhere/agent"):
@@ -512,6 +526,9 @@ async def test_status_providers_and_sign_in_are_asked_for_as_the_protocol_says()
         listed = await while_(script.answered("providers/list", {"providers": [provider]}), agent.list_providers())
         assert [one.provider_id for one in listed] == ["p"]
         await while_(script.answered("providers/disable", {}), agent.disable_provider("p"))
+        wanted = v2.SetProviderRequest(provider_id="p", api_type="openai", base_url="https://example.com")
+        request, _ = await asyncio.gather(script.answered("providers/set", {}), agent.set_provider(wanted))
+        assert request["params"] == {"providerId": "p", "apiType": "openai", "baseUrl": "https://example.com"}
         await while_(script.answered("auth/login", {}), agent.login("web"))
         await while_(script.answered("auth/logout", {}), agent.logout())
         with pytest.raises(AuthRequired):

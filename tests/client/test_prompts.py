@@ -527,6 +527,15 @@ async def test_waiting_drops_what_was_not_read_and_reads_on_whatever_is_full() -
         request = await script.asked("session/prompt")
         await script.send(*(told(line) for line in lines), answer(request, {"messageId": "u2"}))
         assert (await held).message_id == "u2"
+        await script.told(RUNNING, IDLE)
+
+        async def play() -> None:
+            await script.answered("session/prompt", {"messageId": "u3"})
+            await script.told(RUNNING, *lines)
+            await script.told(*lines, IDLE)
+
+        turn = await while_(play(), session.ask("and again"))
+        assert len(turn.text) == 2 * sum(len(str(number)) for number in range(3 * HIGH))
         begun.close()
 
 

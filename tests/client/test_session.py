@@ -168,7 +168,12 @@ async def test_making_sessions_may_be_cancelled_at_every_wait() -> None:
         lambda agent: agent.list_providers(),
         lambda agent: agent.disable_provider("x"),
         lambda agent: agent.initialize(),
+        lambda agent: agent.login("web"),
+        lambda agent: agent.logout(),
+        lambda agent: wait(anext(agent.list_sessions(), None)),
+        lambda agent: agent.request(v2.SESSION_STATUS, v2.SessionStatusRequest(session_id="x")),
     ]
+    methods = [{"type": "agent", "methodId": "web", "name": "Web"}]
 
     async def answers(script: Script) -> None:
         number = 0
@@ -176,13 +181,19 @@ async def test_making_sessions_may_be_cancelled_at_every_wait() -> None:
             message = await script.receive_json()
             if "id" in message:
                 number += 1
-                result: Any = {"sessionId": f"n{number}", "status": "saved", "state": "unknown", "providers": []}
+                result: Any = {
+                    "sessionId": f"n{number}",
+                    "status": "saved",
+                    "state": "unknown",
+                    "providers": [],
+                    "sessions": [],
+                }
                 if message["method"] == "initialize":
                     result = {"protocolVersion": 2, "info": {"name": "x", "version": "1"}}
                 await script.send(told(chunk("x"), f"n{number}"), answer(message, result))
 
     for call in calls:
-        async with connected() as (script, agent):
+        async with connected(auth_methods=methods) as (script, agent):
             running = asyncio.create_task(answers(script))
 
             async def attempt(number: int, call: Any = call, agent: AgentConnection = agent) -> bool:

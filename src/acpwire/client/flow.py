@@ -69,20 +69,18 @@ class Callbacks:
         self._gate = gate
         self._due: deque[Callable[[], Any]] = deque()
         self._task: asyncio.Task[None] | None = None
-
-    @property
-    def is_behind(self) -> bool:
+        self.is_behind = False
         """Whether some are still to be called."""
-        return self._task is not None
 
     def call(self, callback: Callable[..., Any], *arguments: Any) -> None:
         """Call it now, or after those that are before it."""
-        if self._task is not None:
+        if self.is_behind:
             self._due.append(partial(callback, *arguments))
             return
         outcome = _outcome(partial(callback, *arguments))
         if isawaitable(outcome):
             self._gate.hold(self)
+            self.is_behind = True
             self._task = asyncio.get_running_loop().create_task(self._catch_up(outcome))
 
     async def stop(self, grace: float) -> None:
@@ -104,6 +102,7 @@ class Callbacks:
                 outcome = _outcome(self._due.popleft())
         finally:
             self._task = None
+            self.is_behind = False
             self._gate.release(self)
 
 

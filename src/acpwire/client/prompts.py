@@ -14,7 +14,7 @@ import asyncio
 import weakref
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from acpwire import v2
 from acpwire.errors import ConnectionClosed
@@ -23,7 +23,7 @@ from acpwire.transcript import Message, Transcript
 
 from .flow import Gate
 
-__all__ = ["TRACKED", "End", "Prompt", "Sent", "Turn", "Turns", "answer_of"]
+__all__ = ["End", "Prompt", "Sent", "Turn", "Turns", "answer_of"]
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,3 @@ def answer_of(story: Transcript, message_id: str) -> str:
             elif entity.sort == "agent":
                 parts.append(entity.text)
     return "\n\n".join(parts)
-
-
-TRACKED: Final = frozenset({v2.StateUpdate, v2.UserMessage, v2.UserMessageChunk})
-"""The classes of updates that `Turns.see` wants; besides these, unknown ones that are tagged `state_update`."""

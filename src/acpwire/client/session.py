@@ -20,7 +20,7 @@ from acpwire.scope import Scope
 from acpwire.streams import Stream
 from acpwire.transcript import Transcript
 
-from .prompts import TRACKED, End, Prompt, Turn, Turns, answer_of
+from .prompts import End, Prompt, Turn, Turns, answer_of
 
 if TYPE_CHECKING:
     from .agents import AgentConnection
@@ -36,6 +36,18 @@ NEEDS: Final = {
 }
 """The capability without which a block may not be in a prompt (PL-04)."""
 
+_NOTICED: Final = frozenset(
+    {
+        v2.StateUpdate,
+        v2.UserMessage,
+        v2.UserMessageChunk,
+        v2.UnknownVariant,
+        v2.SubagentUpdate,
+        v2.AvailableCommandsUpdate,
+        v2.ConfigOptionUpdate,
+    }
+)
+"""The classes of updates that say something of the session itself; all others go by without a look."""
 _TOLD: Final = (v2.UserMessage, v2.UserMessageChunk, v2.AgentMessage, v2.AgentMessageChunk)
 """What a `Turn`'s text is made of."""
 
@@ -76,7 +88,7 @@ class ClientSession:
         """What all updates add up to; None where the connection keeps none."""
         self._turns = Turns()
         self._streams: list[weakref.ref[Stream[v2.SessionUpdate]]] = []
-        self._until_idle: list[weakref.ref[Stream[v2.SessionUpdate]]] = []
+        self._until_idle: list[weakref.ref[Stream[v2.SessionUpdate]]] = []  # of those
         self._position = 0  # how many updates streams have got
         self._reported: set[type] = set()  # what updates have said since the session was set up last
         self._asked: set[Scope] = set()
@@ -120,7 +132,7 @@ class ClientSession:
         if check:
             for block in blocks:
                 self._check(block)
-        prompt = Prompt(self._opened(self._streams), self.agent.gate)
+        prompt = Prompt(self._opened(), self.agent.gate)
         sent = self._turns.begin(prompt)
 
         def accepted(response: v2.PromptResponse) -> None:
@@ -140,10 +152,11 @@ class ClientSession:
         """Send a prompt, wait for its end, and return what came of it. Cancelled, it leaves the work to the agent."""
         prompt = await self.prompt(*content)
         story = Transcript()
-        async for batch in prompt.batches():
-            for update in batch:
-                if isinstance(update, _TOLD):
-                    story.apply(update)
+        with self.agent.gate.kept_open():
+            async for batch in prompt.batches():
+                for update in batch:
+                    if isinstance(update, _TOLD):
+                        story.apply(update)
         await prompt.wait()
         return Turn(answer_of(story, prompt.message_id), prompt.stop_reason, prompt.usage, prompt.error)
 
@@ -164,15 +177,18 @@ class ClientSession:
 
     def updates(self) -> Stream[v2.SessionUpdate]:
         """The updates from this call on, up to the idle that ends the work of the newest accepted prompt."""
-        return self._opened(self._until_idle)
+        stream = self._opened()
+        if not stream.is_done:
+            self._until_idle.append(weakref.ref(stream))
+        return stream
 
     def stream(self) -> Stream[v2.SessionUpdate]:
         """The updates from this call on, as long as the session is open."""
-        return self._opened(self._streams)
+        return self._opened()
 
     def batches(self) -> AsyncIterator[list[v2.SessionUpdate]]:
         """The same, all that waits at a time."""
-        return self._opened(self._streams).batches()
+        return self._opened().batches()
 
     # --- other requests -------------------------------------------------------------------------------------------
 
@@ -231,29 +247,44 @@ class ClientSession:
     # --- for the connection ---------------------------------------------------------------------------------------
 
     def deliver(self, update: v2.SessionUpdate, size: int) -> None:
-        """Take an update of `size` bytes: into the transcript, the state, and every open stream, in this order."""
+        """Take an update of `size` bytes: into the transcript, what is known of the session, and every open stream."""
         if self.transcript is not None:
             self.transcript.apply(update)
-        cls = update.__class__
-        is_tracked = cls in TRACKED
-        if is_tracked:
-            if cls is v2.StateUpdate:
-                self.state = update  # type: ignore[assignment]  # its class was looked at
-        elif cls is v2.UnknownVariant:
-            if update.tag == "state_update":
-                is_tracked, self.state = True, update  # type: ignore[assignment]  # its class was looked at
-        elif cls is v2.SubagentUpdate:
-            self.agent.child(self, update)  # type: ignore[arg-type]  # its class was looked at
-        elif cls is v2.AvailableCommandsUpdate:
-            self.available_commands = update.available_commands  # type: ignore[union-attr]  # its class was looked at
-            self._reported.add(cls)
-        elif cls is v2.ConfigOptionUpdate:
-            self.config_options = update.config_options  # type: ignore[union-attr]  # its class was looked at
-            self._reported.add(cls)
-        if self._streams or self._until_idle:
-            self._put(update, size)
+        is_tracked = update.__class__ in _NOTICED and self._notice(update)
+        if self._streams:
+            self._position += 1
+            is_stale = False
+            for reference in self._streams:
+                stream = reference()
+                if stream is None or not stream.put(update, size):
+                    is_stale = True
+            if is_stale:
+                self._sweep()
         if is_tracked:
             self._work_ended(self._turns.see(update, self._position))
+
+    def _notice(self, update: v2.SessionUpdate) -> bool:
+        """What an update says of the session itself. Returns whether prompts may end by it."""
+        match update:
+            case v2.StateUpdate():
+                self.state = update
+                return True
+            case v2.UserMessage() | v2.UserMessageChunk():
+                return True
+            case v2.UnknownVariant(tag="state_update"):
+                self.state = update
+                return True
+            case v2.SubagentUpdate():
+                self.agent.child(self, update)
+            case v2.AvailableCommandsUpdate():
+                self.available_commands = update.available_commands
+                self._reported.add(v2.AvailableCommandsUpdate)
+            case v2.ConfigOptionUpdate():
+                self.config_options = update.config_options
+                self._reported.add(v2.ConfigOptionUpdate)
+            case _:
+                pass
+        return False
 
     def asked(self, answer: Callable[[], Awaitable[Any]], cancelled: Any) -> Coroutine[Any, Any, Any]:
         """Wait for the answer to a question of the agent; `cancelled` if the work is, or the question (CA-03, X8).
@@ -331,7 +362,7 @@ class ClientSession:
         """Nothing comes any more; None: as the session was closed."""
         self._is_closed = True
         self._turns.fail(error or ConnectionClosed("the session was closed"))
-        for reference in [*self._streams, *self._until_idle]:
+        for reference in list(self._streams):
             stream = reference()
             if stream is not None:
                 stream.end(None if error is None else error.again())
@@ -346,27 +377,18 @@ class ClientSession:
         for scope in list(self._asked):
             scope.cancel()
 
-    def _opened(self, streams: list[weakref.ref[Stream[v2.SessionUpdate]]]) -> Stream[v2.SessionUpdate]:
+    def _opened(self) -> Stream[v2.SessionUpdate]:
         stream: Stream[v2.SessionUpdate] = Stream(self.agent.gate, self.agent.limits)
         if self._is_closed:
             stream.end(None if self.agent.closed is None else self.agent.closed.again())
         else:
-            streams.append(weakref.ref(stream))
+            self._streams.append(weakref.ref(stream))
         return stream
 
-    def _put(self, update: v2.SessionUpdate, size: int) -> None:
-        """Into every stream; those that are done or were dropped are forgotten."""
-        self._position += 1
+    def _sweep(self) -> None:
+        """Forget the streams that want no more, or were dropped."""
         for streams in (self._streams, self._until_idle):
-            stale = False
-            for reference in streams:
-                stream = reference()
-                if stream is None or stream.is_done:
-                    stale = True
-                else:
-                    stream.put(update, size)
-            if stale:
-                streams[:] = [one for one in streams if (stream := one()) is not None and not stream.is_done]
+            streams[:] = [one for one in streams if (stream := one()) is not None and not stream.is_done]
 
     def _work_ended(self, end: End | None) -> None:
         """The work of the newest accepted prompt has ended, unless it is None."""
