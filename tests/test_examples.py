@@ -38,6 +38,13 @@ def test_the_list_of_examples_is_complete() -> None:
     assert len(listed) == 6
 
 
+@pytest.mark.parametrize("name", ["resuming_agent", "client_script", "editor", "recording_proxy", "analyser"])
+def test_without_arguments_an_example_says_how_it_is_run(tmp_path: Path, name: str) -> None:
+    done = run(name, cwd=tmp_path)
+    assert f"    python -m acpwire.examples.{name} " in done.stderr
+    assert (done.stdout, done.returncode) == ("", 1)
+
+
 class Allowing(acpwire.Client):
     """Allows what it is asked for, or waits with the answer."""
 

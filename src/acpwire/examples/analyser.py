@@ -60,6 +60,8 @@ class Analysis:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     analysis = Analysis()
     for name in sys.argv[1:]:
         analysis.add(name)

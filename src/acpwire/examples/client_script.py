@@ -48,6 +48,8 @@ async def main(text: str, *argv: str) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     try:
         sys.exit(asyncio.run(main(*sys.argv[1:])))
     except (acpwire.Error, acpwire.DecodeError, OSError) as failure:  # no agent, refused, crashed, not to be started

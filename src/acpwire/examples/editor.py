@@ -73,6 +73,8 @@ async def edit(tabs: list[Tab], argv: list[str]) -> bool:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     opened = [Tab(line.strip()) for line in sys.stdin if line.strip()]
     is_done = asyncio.run(edit(opened, sys.argv[1:]))
     for one in opened:

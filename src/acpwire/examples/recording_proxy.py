@@ -20,4 +20,6 @@ async def main(path: str, *argv: str) -> int | None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
     sys.exit(asyncio.run(main(*sys.argv[1:])))

@@ -74,4 +74,6 @@ class Remembering(acpwire.Agent):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     acpwire.run_agent(Remembering(Path(sys.argv[1])))
