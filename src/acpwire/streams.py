@@ -61,10 +61,10 @@ class Stream(Generic[T]):
         "_is_done",
         "_items",
         "_limit",
+        "_read_so_far",
         "_sizes",
         "_waiter",
         "_waking",
-        "put_so_far",
     )
 
     def __init__(self, gate: Gate, limits: Limits) -> None:
@@ -73,8 +73,7 @@ class Stream(Generic[T]):
         self._items: deque[T] = deque()
         self._sizes: deque[int] = deque()
         self._bytes = 0
-        self.put_so_far = 0
-        """How many items were ever put."""
+        self._read_so_far = 0
         self._begun = False
         self._held = False
         self._is_done = False
@@ -94,6 +93,11 @@ class Stream(Generic[T]):
         """Whether nothing is added any more."""
         return self._is_done
 
+    @property
+    def put_so_far(self) -> int:
+        """How many items were ever put."""
+        return self._read_so_far + len(self._items)
+
     # --- the pump's side: nothing here waits ----------------------------------------------------------------------
 
     def put(self, item: T, size: int) -> bool:
@@ -101,17 +105,13 @@ class Stream(Generic[T]):
 
         Called for every update: what is rare is not in here.
         """
-        if self._is_done:
-            return False
-        waiting = self._bytes + size
+        self._bytes = waiting = self._bytes + size
         if waiting > self._limit:
-            self._overflow()
+            self._refuse(size)
             return False
-        self._bytes = waiting
         self._sizes.append(size)
         items = self._items
         items.append(item)
-        self.put_so_far += 1
         if self._waking is not None:
             self._wake()
         if len(items) > HIGH and self._begun and not self._held:
@@ -123,7 +123,7 @@ class Stream(Generic[T]):
         """Add nothing any more. What waits is still read, then iteration ends, with `error` if there is one."""
         if self._is_done:
             return
-        self._is_done, self._error = True, error
+        self._is_done, self._error, self._limit = True, error, -1
         self._let_go()
         self._wake()
 
@@ -140,6 +140,7 @@ class Stream(Generic[T]):
         """Want nothing any more: what waits is dropped, and iteration ends."""
         self.end()
         self._error = None
+        self._read_so_far += len(self._items)
         self._items.clear()
         self._sizes.clear()
         self._bytes = 0
@@ -154,6 +155,7 @@ class Stream(Generic[T]):
         self._begun = True
         self._bytes -= self._sizes.popleft()
         item = items.popleft()
+        self._read_so_far += 1
         if self._held and len(items) < LOW:
             self._let_go()
         return item
@@ -166,6 +168,7 @@ class Stream(Generic[T]):
         if not self._items:
             await self._more()
         batch = list(self._items)
+        self._read_so_far += len(batch)
         self._items.clear()
         self._sizes.clear()
         self._bytes = 0
@@ -195,7 +198,9 @@ class Stream(Generic[T]):
         if waking is not None and not waking.done():
             waking.set_result(None)
 
-    def _overflow(self) -> None:
+    def _refuse(self, size: int) -> None:
+        """What is put is too much, or too late: a stream that is done has no limit that anything would be below."""
+        self._bytes -= size
         self.end(
             StreamOverflow(
                 f"more than {self._limit} bytes (Limits.stream) waited to be read, after {len(self._items)} items; "
