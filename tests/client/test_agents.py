@@ -278,13 +278,15 @@ async def test_entering_may_be_cancelled_at_every_wait() -> None:
 @on_each_loop
 async def test_an_agent_is_started_spoken_to_and_gone_afterwards() -> None:
     """TR-03, S-PR-04: what it prints does not end up in the protocol."""
-    async with acpwire.spawn_agent(*ECHO, limits=GRACE) as agent:
+    seen: list[bytes] = []
+    async with acpwire.spawn_agent(*ECHO, limits=GRACE, on_stderr=seen.append) as agent:
         assert agent.info.name == "echo"
         session = await agent.new_session(cwd=".")
         assert session.cwd == str(Path.cwd())
         assert (await session.ask("print")).text == "you said: print"
         await until(lambda: b"printed" in agent.stderr_tail)
     assert agent.closed is not None
+    assert b"".join(seen) == agent.stderr_tail
 
 
 @on_each_loop

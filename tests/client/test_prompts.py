@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import acpwire
 from acpwire import v2
 from acpwire.client import Client, ClientSession, Prompt, Turn
+from acpwire.client.prompts import Sent
 from acpwire.errors import ConnectionClosed, RequestError, StreamOverflow, UsageError
 from acpwire.limits import Limits
 from acpwire.streams import HIGH
@@ -249,6 +250,8 @@ async def test_a_refused_prompt_raises_and_leaves_nothing_waiting() -> None:
     async with session_of() as (script, session):
         with pytest.raises(RequestError, match="too long"):
             await while_(script.refused("session/prompt", 7, message="too long"), session.prompt("hi"))
+        gc.collect()
+        assert not [one for one in gc.get_objects() if isinstance(one, Sent)]
         updates = session.updates()
         await script.told(RUNNING, IDLE)
         await settled(script)

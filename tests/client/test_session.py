@@ -95,6 +95,24 @@ async def test_updates_of_unknown_sessions_are_kept_only_while_one_is_being_made
 
 
 @on_each_loop
+async def test_an_update_from_before_a_session_is_taken_up_is_not_its_own() -> None:
+    """SS-19: a replay tells it again."""
+    async with connected() as (script, agent):
+        making = asyncio.create_task(agent.new_session(cwd="/"))
+        new = await script.asked("session/new")
+        await script.told(chunk("told"), session="r")
+        await settled(script)
+        resuming = asyncio.create_task(agent.resume_session("r", cwd="/", replay=True))
+        resume = await script.asked("session/resume")
+        await script.told(chunk("told"), session="r")
+        await script.send(answer(resume, {}), answer(new, {"sessionId": "n"}))
+        session = await resuming
+        await making
+        assert session.transcript is not None
+        assert session.transcript.text == "told"
+
+
+@on_each_loop
 async def test_what_is_kept_for_sessions_that_are_being_made_has_limits(caplog: pytest.LogCaptureFixture) -> None:
     """Limits.unknown_sessions, Limits.unknown_updates; what is beyond is dropped, counted, and said once."""
     limits = Limits(unknown_sessions=2, unknown_updates=1000, grace=5)

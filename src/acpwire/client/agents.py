@@ -581,6 +581,7 @@ class AgentConnection:
         def arrived(response: Any) -> None:
             if response.session_id not in self.sessions:
                 made.append(self._registered(response.session_id, request))
+                self._catch_up(made[0])
                 made[0].set_up(request, response)
 
         with self._keeping():
@@ -603,7 +604,6 @@ class AgentConnection:
             transcript=self._keeps,
             state=state,
         )
-        self._catch_up(session)
         return session
 
     def _root(self, session: ClientSession | v2.SessionInfo | str) -> str:

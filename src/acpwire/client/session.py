@@ -298,23 +298,23 @@ class ClientSession:
     async def _answered(self, scope: Scope, answer: Callable[[], Awaitable[Any]], cancelled: Any) -> Any:
         task = asyncio.current_task()
         before = task.cancelling() if task is not None else 0
-        if scope.is_cancelled:
-            return cancelled
-        scope.enter()
         try:
+            if scope.is_cancelled:
+                return cancelled
+            scope.enter()
             found = await answer()
         except BaseException as error:
             if scope.leave(error) or isinstance(error, asyncio.CancelledError):
                 return cancelled
             if not scope.is_cancelled:
                 raise
-            found = cancelled
         else:
             scope.leave(None)
+            if not scope.is_cancelled and (task is None or task.cancelling() == before):
+                return found
         finally:
             self._asked.discard(scope)
-        was_cancelled = scope.is_cancelled or (task is not None and task.cancelling() > before)
-        return cancelled if was_cancelled else found
+        return cancelled
 
     def told_by_parent(self, update: v2.SubagentUpdate) -> None:
         """Take what the parent is told of this child; null takes back what was told before (SA-04..SA-06)."""
