@@ -248,8 +248,13 @@ async def test_work_that_failed_says_its_error() -> None:
 async def test_a_refused_prompt_raises_and_leaves_nothing_waiting() -> None:
     """PL-11, PL-12; what was sent meanwhile is not mistaken for an answer."""
     async with session_of() as (script, session):
-        with pytest.raises(RequestError, match="too long"):
-            await while_(script.refused("session/prompt", 7, message="too long"), session.prompt("hi"))
+
+        async def refused() -> None:
+            with pytest.raises(RequestError, match="too long"):
+                await while_(script.refused("session/prompt", 7, message="too long"), session.prompt("hi"))
+
+        await refused()
+        await settled(script)
         gc.collect()
         assert not [one for one in gc.get_objects() if isinstance(one, Sent)]
         updates = session.updates()
