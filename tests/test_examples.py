@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from acpwire import examples, v2
 from acpwire.capture import Recorder
 from acpwire.client import spawn_agent
 from tests.transports.loops import PROGRAMS, on_each_loop
+from tests.transports.test_process import gone
 
 EXAMPLE = (sys.executable, "-W", "error", "-m")
 
@@ -214,6 +216,26 @@ def test_the_recording_proxy_answers_what_was_piped_into_it_and_ends_as_its_agen
     assert (done.stdout, done.stderr, done.returncode) == ('{"a":1}\n{"b":2}', "done\n", 5)
     lines = [record.line for record in acpwire.read_capture(tmp_path / "it.ndjson")]
     assert sorted(lines) == [b'{"a":1}', b'{"a":1}', b'{"b":2}', b'{"b":2}']
+
+
+@pytest.mark.parametrize("is_told", [False, True], ids=["end of input", "SIGTERM"])
+def test_no_agent_outlives_the_recording_proxy(tmp_path: Path, *, is_told: bool) -> None:
+    """Not even one that ignores both."""
+    stubborn: list[str | Path] = [sys.executable, PROGRAMS / "stubborn.py", "stays"]
+    argv = example("recording_proxy", tmp_path / "it.ndjson", *stubborn)
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as proxy:
+        assert proxy.stdout is not None
+        assert proxy.stdin is not None
+        pids = [int(pid) for pid in proxy.stdout.readline().split()]
+        assert len(pids) == 2
+        if is_told:
+            proxy.send_signal(signal.SIGTERM)
+        else:
+            proxy.stdin.close()
+        assert proxy.wait(20) == (130 if is_told else 256 - signal.SIGKILL)
+        assert proxy.stderr is not None
+        assert proxy.stderr.read() == b""
+    asyncio.run(asyncio.wait_for(gone(*pids), 10))
 
 
 def test_the_analyser_counts_in_constant_memory(tmp_path: Path) -> None:

@@ -6,20 +6,27 @@ Owns: nothing; the recording is read by `acpwire inspect` and `acpwire.read_capt
 """
 
 import asyncio
+import signal
 import sys
 
 import acpwire
 
+LIMITS = acpwire.Limits(grace=1.5)  # less than clients give us to end, so that the agent is ended by then
+
 
 async def main(path: str, *argv: str) -> int | None:
     """Returns the agent's exit code."""
-    agent = await acpwire.spawn_process(*argv, on_stderr=sys.stderr.buffer.write)
+    agent = await acpwire.spawn_process(*argv, limits=LIMITS, on_stderr=sys.stderr.buffer.write)
     with acpwire.Recorder(path) as recorder:
-        await acpwire.relay(acpwire.stdio(), agent, recorder.record)
+        await acpwire.relay(acpwire.stdio(), agent, recorder.record, limits=LIMITS)
     return agent.exit_code
 
 
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    sys.exit(asyncio.run(main(*sys.argv[1:])))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what was begun is ended in order
+    try:
+        sys.exit(asyncio.run(main(*sys.argv[1:])))
+    except KeyboardInterrupt:
+        sys.exit(130)
