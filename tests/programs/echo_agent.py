@@ -1,4 +1,4 @@
-"""An agent that says what it was told, prints, or waits."""
+"""An agent that says what it was told, prints, waits, asks, or fails."""
 
 import asyncio
 import sys
@@ -22,6 +22,10 @@ class Echo(acpwire.Agent):
                 await asyncio.Event().wait()
             finally:
                 print("cleaned up", file=sys.stderr)
+        if prompt.text == "fail":
+            raise ValueError("hunter2")
+        if prompt.text == "ask":
+            await session.notice("allowed" if await session.request_permission("Sure?") else "refused")
         async with session.agent_message() as message:
             await message.write("you said: " + prompt.text)
 
