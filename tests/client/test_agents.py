@@ -299,7 +299,7 @@ async def test_a_program_that_is_no_agent_is_told_by_its_first_line_and_its_exit
     assert (caught.value.exit_code, caught.value.stderr_tail) == (4, b"no such option\n")
     banner = "echo no such option >&2; echo Welcome; exec cat > /dev/null"
     with pytest.raises(ConnectionClosed) as caught:
-        async with acpwire.spawn_agent("sh", "-c", banner, limits=Limits(grace=5, first_answer=0.5)):
+        async with acpwire.spawn_agent("sh", "-c", banner, limits=Limits(grace=5, first_answer=1)):
             raise AssertionError
     assert "'Welcome'" in str(caught.value)
     assert "first_answer" in str(caught.value)

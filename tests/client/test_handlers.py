@@ -583,6 +583,8 @@ async def test_a_slow_callback_of_early_updates_pauses_reading_and_is_ended_with
 
         session = await while_(play(), agent.new_session(cwd="/"))
         await hanging.wait()
+        prompt = await prompted(script, session)  # its answer is read, as a request waits for it
+        waiting = asyncio.create_task(prompt.wait())
         flood = asyncio.create_task(script.told(*[chunk("x" * 1000)] * 5000))
         for _ in range(300):
             await asyncio.sleep(0)
@@ -591,6 +593,8 @@ async def test_a_slow_callback_of_early_updates_pauses_reading_and_is_ended_with
         await agent.close()
         with suppress(ConnectionClosed):
             await flood
+        with pytest.raises(ConnectionClosed):
+            await waiting
     assert ended == [True]
 
 

@@ -158,7 +158,7 @@ class AgentConnection:
             handlers[v2.MCP_MESSAGE_CLIENT] = client.mcp_message
         self.peer = Peer(transport, connection, handlers, observer=self._observe)
         self.gate = Gate(self.peer)
-        self._callbacks = Callbacks(self.gate)
+        self._callbacks = Callbacks(self.peer)
         self._ended = asyncio.ensure_future(self._end())
 
     # --- what it is -----------------------------------------------------------------------------------------------

@@ -61,12 +61,12 @@ class Gate:
 class Callbacks:
     """Calls what a user wrote from where nothing can be awaited, one after the other.
 
-    A callback that has to wait is waited for in a task; those that are called meanwhile come after it, and the gate is
-    held until all are done. What they raise is logged.
+    A callback that has to wait is waited for in a task; those that are called meanwhile come after it, and the source
+    is held until all are done, whoever waits for an end: else they might never catch up. What they raise is logged.
     """
 
-    def __init__(self, gate: Gate) -> None:
-        self._gate = gate
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self._due: deque[Callable[[], Any]] = deque()
         self._task: asyncio.Task[None] | None = None
         self.is_behind = False
@@ -79,7 +79,7 @@ class Callbacks:
             return
         outcome = _outcome(partial(callback, *arguments))
         if isawaitable(outcome):
-            self._gate.hold(self)
+            self._source.hold(self)
             self.is_behind = True
             self._task = asyncio.get_running_loop().create_task(self._catch_up(outcome))
 
@@ -103,7 +103,7 @@ class Callbacks:
         finally:
             self._task = None
             self.is_behind = False
-            self._gate.release(self)
+            self._source.release(self)
 
 
 def _outcome(call: partial[Any] | Callable[[], Any]) -> Any:
