@@ -99,21 +99,29 @@ class Outgoing:
         Returns whether a sender that can wait should, by `flow`. Raises `EncodeError` for what a peer may refuse, and
         `ConnectionClosed`.
         """
-        self.check()
         if is_own:
             text = _plain_text(update)
+            if text is not None and self.is_direct():
+                return self._chunks_like(update).append(text)
+            self.check()
             if text is None:
                 sendable(update)
-            elif self.is_direct():
-                return self._chunks_like(update).append(text)
+        else:
+            self.check()
         if self.held is None:
             return self._put(update) >= FLUSH
         self.held.append(update)
         return True
 
     def is_direct(self) -> bool:
-        """Whether what is sent may leave as bytes: nobody looks on, it has not to wait, and it belongs to no trace."""
-        return self.tee is None and self.held is None and not trace_context.get()
+        """Whether text may leave as bytes: it may be sent, nobody looks on, nothing holds it, it is of no trace."""
+        return (
+            self.tee is None
+            and self.held is None
+            and not self.closed
+            and get_ident() == self._thread
+            and not trace_context.get()
+        )
 
     async def send(self, update: v2.SessionUpdate) -> None:
         """Send an update; waits while the client takes nothing. It is sent even where the waiting is cancelled."""
@@ -191,19 +199,18 @@ class Chunks:
 
     def post(self, text: str) -> bool:
         """Send one without waiting. Returns and raises what `Outgoing.post` does."""
-        outgoing = self._outgoing
-        if text.__class__ is not str or not outgoing.is_direct():
-            return outgoing.post(self.kind(message_id=self.message_id, content=v2.TextContent(text=text)))
-        outgoing.check()
-        return self.append(text)
+        if text.__class__ is str and self._outgoing.is_direct():
+            return self.append(text)
+        return self._outgoing.post(self.kind(message_id=self.message_id, content=v2.TextContent(text=text)))
 
     def append(self, text: str) -> bool:
         """Send one that may leave as bytes."""
-        if not self._texts:
+        texts = self._texts
+        if not texts:
             self._outgoing.peer.post_later(self._lines)
-        self._texts.append(text)
-        self._size += len(text) + self._around
-        return self._size >= FLUSH
+        texts.append(text)
+        self._size = size = self._size + len(text) + self._around
+        return size >= FLUSH
 
     def _lines(self) -> bytes:
         texts = _encoded(self._texts)
