@@ -8,7 +8,6 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -122,12 +121,14 @@ def test_whatever_stdin_and_stdout_are_the_process_works_or_says_what_is_wrong(k
     command: list[str] = [sys.executable, AGENT]
     if kind == "closed":
         command = ["sh", "-c", 'exec "$@" <&- >&-', "sh", *command]
-    with requests.open("rb") as stdin, answers.open("wb") as stdout:
-        streams: dict[str, Any] = {"stdin": stdin, "stdout": stdout}
-        if kind == "null":
-            streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
-        done: subprocess.CompletedProcess[bytes] = subprocess.run(
-            command, stderr=subprocess.PIPE, timeout=60, check=False, **streams
+    with requests.open("rb") as source, answers.open("wb") as sink:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL if kind == "null" else source,
+            stdout=subprocess.DEVNULL if kind == "null" else sink,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
         )
     if kind == "file":
         assert b'"protocolVersion":2' in answers.read_bytes()
