@@ -107,6 +107,26 @@ def test_an_agent_and_a_client_in_one_process_run_as_printed() -> None:
     asyncio.run(names["run"]())
 
 
+def test_a_recording_proxy_runs_as_printed(tmp_path: Path) -> None:
+    (block,) = [block for block in INSIDE if "relay(" in block]
+
+    async def run() -> None:
+        (outside, client), (agent, inside) = acpwire.pair(), acpwire.pair()
+        names: dict[str, Any] = {"acpwire": acpwire, "client": client, "agent": agent, "recorder": recorder}
+        exec(compile(f"async def run():\n{indent(block, '    ')}", "README.md", "exec"), names)  # noqa: S102  # our own text
+        proxy = asyncio.create_task(names["run"]())
+        await inside.write(LINE + b"\n")
+        assert await outside.read() == LINE + b"\n"
+        await inside.close()
+        await proxy
+        await outside.close()
+
+    with acpwire.Recorder(tmp_path / "proxy.acp") as recorder:
+        asyncio.run(run())
+    (record,) = acpwire.read_capture(tmp_path / "proxy.acp")
+    assert (record.sender, record.line) == ("agent", LINE)
+
+
 @pytest.mark.parametrize("block", PLAIN, ids=[block.splitlines()[0][:40] for block in PLAIN])
 def test_a_block_runs_as_printed(
     block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
