@@ -78,14 +78,15 @@ class Outgoing:
         """What was said during a replay, to be sent after it; None while there is no replay."""
         self._goes_on = asyncio.Event()
         self._chunks: Chunks | None = None  # of the message whose text was sent last
-        self._thread = get_ident()
+        self.thread = get_ident()
+        """The thread that it belongs to."""
 
     def check(self, *, begins: bool = False) -> None:
         """Raise `UsageError` where nothing can be sent from: another thread, or after the session was closed.
 
         `begins`: once it is being closed, too.
         """
-        if get_ident() != self._thread:
+        if get_ident() != self.thread:
             raise UsageError(
                 "a session belongs to the thread of its event loop: from a worker thread use "
                 "asyncio.run_coroutine_threadsafe(..., session.loop)"
@@ -99,29 +100,18 @@ class Outgoing:
         Returns whether a sender that can wait should, by `flow`. Raises `EncodeError` for what a peer may refuse, and
         `ConnectionClosed`.
         """
-        if is_own:
-            text = _plain_text(update)
-            if text is not None and self.is_direct():
-                return self._chunks_like(update).append(text)
-            self.check()
-            if text is None:
-                sendable(update)
-        else:
-            self.check()
+        text = _plain_text(update) if is_own else None
+        if text is not None and self.tee is None and self.held is None:
+            is_full = self._chunks_like(update).post(text)
+            if is_full is not None:
+                return is_full
+        self.check()
+        if is_own and text is None:
+            sendable(update)
         if self.held is None:
             return self._put(update) >= FLUSH
         self.held.append(update)
         return True
-
-    def is_direct(self) -> bool:
-        """Whether text may leave as bytes: it may be sent, nobody looks on, nothing holds it, it is of no trace."""
-        return (
-            self.tee is None
-            and self.held is None
-            and not self.closed
-            and get_ident() == self._thread
-            and not trace_context.get()
-        )
 
     async def send(self, update: v2.SessionUpdate) -> None:
         """Send an update; waits while the client takes nothing. It is sent even where the waiting is cancelled."""
@@ -197,17 +187,25 @@ class Chunks:
         self._around = len(line)
         self._size = 0
 
-    def post(self, text: str) -> bool:
-        """Send one without waiting. Returns and raises what `Outgoing.post` does."""
-        if text.__class__ is str and self._outgoing.is_direct():
-            return self.append(text)
-        return self._outgoing.post(self.kind(message_id=self.message_id, content=v2.TextContent(text=text)))
+    def post(self, text: str) -> bool | None:
+        """Send one without waiting; returns and raises what `Outgoing.post` does.
 
-    def append(self, text: str) -> bool:
-        """Send one that may leave as bytes."""
+        None: nothing was done. It cannot leave as bytes, as somebody looks on, it has to wait, or belongs to a trace;
+        or it must not leave at all. Its update is for `Outgoing.post`, which tells these apart.
+        """
+        outgoing = self._outgoing
+        if (
+            text.__class__ is not str
+            or outgoing.tee is not None
+            or outgoing.held is not None
+            or outgoing.closed
+            or get_ident() != outgoing.thread
+            or trace_context.get()
+        ):
+            return None
         texts = self._texts
         if not texts:
-            self._outgoing.peer.post_later(self._lines)
+            outgoing.peer.post_later(self._lines)
         texts.append(text)
         self._size = size = self._size + len(text) + self._around
         return size >= FLUSH

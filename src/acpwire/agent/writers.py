@@ -71,12 +71,12 @@ class MessageWriter:
         What was given before a cancellation is sent. Raises `UsageError` after the session was closed,
         `ConnectionClosed`, and `EncodeError`.
         """
+        texts = self._texts
+        if texts is None:
+            texts = self._texts = Chunks(self._outgoing, self._chunk, self.message_id)
         for block in content:
-            if isinstance(block, str):
-                if self._texts is None:
-                    self._texts = Chunks(self._outgoing, self._chunk, self.message_id)
-                is_full = self._texts.post(block)
-            else:
+            is_full = texts.post(block) if isinstance(block, str) else None
+            if is_full is None:
                 is_full = self._outgoing.post(self._piece(block))
             if is_full:
                 await self._outgoing.flow()
