@@ -386,6 +386,25 @@ async def test_a_session_that_is_not_found_by_its_agent_is_told_by_its_id() -> N
             assert (error["code"], error["data"]) == (-32002, {"sessionId": "s"})
 
 
+@on_each_loop
+async def test_resuming_that_is_refused_changes_nothing() -> None:
+    """SS-18."""
+    found: list[AgentSession] = []
+
+    async def resume_session(_: Agent, session: AgentSession, replay_from: Any) -> None:
+        found.append(session)
+        if session.cwd != "/work":
+            raise RequestError(-32602, "not from there")
+
+    async with serving(agent_of(nothing, resume_session=resume_session, list_sessions=no_list)) as script:
+        session = await session_of(script)
+        assert (await script.call("session/resume", sessionId=session, cwd="/other"))["code"] == -32602
+        assert found[0].cwd == "/work"
+        assert await script.call("session/resume", sessionId=session, cwd="/work") == {}
+        assert "messageId" in await script.call("session/prompt", sessionId=session, prompt=TEXT)
+        await script.idle(session)
+
+
 # --- config options ---------------------------------------------------------------------------------------------------
 
 OPTIONS: list[v2.SessionConfigOption] = [

@@ -92,8 +92,8 @@ async def everything(session: acpwire.AgentSession) -> None:
     ):
         permission = await session.request_permission("Edit it?", subject=call, description="One line")
         await call.write("allowed" if permission else "refused", terminal.content)
-        await call.write(diff_of("/work/x", "a\n", "b\n"))
-        await call.update(locations=[v2.ToolCallLocation(path="/work/x", line=1)])
+        await call.write(diff_of("/project/x", "a\n", "b\n"))
+        await call.update(locations=[v2.ToolCallLocation(path="/project/x", line=1)])
         for byte in "grüße\n".encode():
             await terminal.write(bytes([byte]))
         await terminal.exit(0)

@@ -84,7 +84,7 @@ async def main(command: str, *arguments: str) -> None:
     agent = sdk.connect_to_agent(client, process.stdin, process.stdout)
     info = schema.Implementation(name="official", version="1")
     say("initialize", await agent.initialize(protocol_version=2, info=info))
-    made = plain(await agent.new_session(cwd="/work"))
+    made = plain(await agent.new_session(cwd="/project"))
     say("new", made)
     session = made["sessionId"]
 
@@ -105,8 +105,8 @@ async def main(command: str, *arguments: str) -> None:
     say("option", await tried(setting))
     say("replay", None)
     replay = {"type": "start"}
-    say("resume", await tried(agent.resume_session(session_id=session, cwd="/work", replay_from=replay)))
-    say("list", await tried(agent.list_sessions(cwd="/work")))
+    say("resume", await tried(agent.resume_session(session_id=session, cwd="/project", replay_from=replay)))
+    say("list", await tried(agent.list_sessions(cwd="/project")))
     say("close", await tried(agent.close_session(session_id=session)))
     say("list", await tried(agent.list_sessions()))
     say("gone", await prompt("x"))

@@ -81,7 +81,7 @@ await ask("initialize", methods.initialize, {
   info: { name: "typescript", version: "1" },
   capabilities: { elicitation: { form: {} } },
 });
-const made = await request(methods.session.new, { cwd: "/work" });
+const made = await request(methods.session.new, { cwd: "/project" });
 say("new", made);
 const { sessionId } = made;
 for (const text of ["say everything", "hello", "fail"]) {
@@ -104,8 +104,8 @@ await idle(sessionId);
 say("held", await held);
 await ask("option", methods.session.setConfigOption, { sessionId, configId: "model", type: "id", value: "large" });
 say("replay", null);
-await ask("resume", methods.session.resume, { sessionId, cwd: "/work", replayFrom: { type: "start" } });
-await ask("list", methods.session.list, { cwd: "/work" });
+await ask("resume", methods.session.resume, { sessionId, cwd: "/project", replayFrom: { type: "start" } });
+await ask("list", methods.session.list, { cwd: "/project" });
 await ask("close", methods.session.close, { sessionId });
 await ask("list", methods.session.list, {});
 await ask("gone", methods.session.prompt, { sessionId, prompt: [{ type: "text", text: "x" }] });

@@ -44,6 +44,7 @@ __all__ = ["run_agent", "serve"]
 
 VERSION: Final = 2
 _CLOSED: Final = "the session was closed"
+_SET_UP: Final = ("cwd", "additional_directories", "mcp_servers", "system_prompt")
 _log = logging.getLogger(__name__)
 R = TypeVar("R")
 
@@ -227,10 +228,8 @@ class _Server:
         return session
 
     def _set_up(self, session: AgentSession, request: Any) -> None:
-        session.cwd = request.cwd
-        session.additional_directories = request.additional_directories
-        session.mcp_servers = request.mcp_servers
-        session.system_prompt = request.system_prompt
+        for name in _SET_UP:
+            setattr(session, name, getattr(request, name))
 
     def _check_setup(self, request: Any) -> None:
         """Raise -32602 for what the agent did not say it takes, and for paths that are not absolute."""
@@ -281,12 +280,14 @@ class _Server:
             raise SessionNotFound(request.session_id)
         if live is not None and not live.is_set_up:
             raise RequestError(INVALID_REQUEST, "The session is being taken up already")
-        if live is None:
-            session = self._made(request.session_id, request)
-        else:
-            session = self._face(live)
-            self._set_up(session, request)
-        await self._setting_up(session, self._agent.resume_session(session, request.replay_from))
+        session = self._made(request.session_id, request) if live is None else self._face(live)
+        before = {name: getattr(session, name) for name in _SET_UP}
+        self._set_up(session, request)
+        try:
+            await self._setting_up(session, self._agent.resume_session(session, request.replay_from))
+        except BaseException:
+            vars(session).update(before)  # what is refused changes nothing (SS-18)
+            raise
         self._found(session.id).works.report(again=True)
         return v2.ResumeSessionResponse(
             config_options=list(session.config_options), available_commands=list(session.available_commands)
