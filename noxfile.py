@@ -56,9 +56,9 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """pytest; arguments after `--` are passed on."""
+    """pytest, a file at a time on each processor; arguments after `--` are passed on."""
     _install(session, "test", "types")
-    session.run("pytest", *session.posargs)
+    session.run("pytest", "-n", "auto", "--dist", "loadfile", *session.posargs)
 
 
 @nox.session
