@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -266,6 +268,38 @@ async def test_resuming_tells_the_state_that_work_has_left_it_in() -> None:
         script.seen.clear()
         await script.call("session/resume", sessionId=session, cwd="/work")
         assert script.updates(session) == [idle]
+
+
+@on_each_loop
+async def test_work_that_would_wait_for_itself_is_refused() -> None:
+    async def prompt(session: AgentSession) -> None:
+        with pytest.raises(UsageError, match="itself"):
+            await session.wait_idle()
+
+    assert await said(prompt) == []
+
+
+@on_each_loop
+async def test_sessions_that_were_closed_are_kept_nowhere() -> None:
+    """SS-29."""
+    made: list[weakref.ref[AgentSession]] = []
+
+    async def prompt(session: AgentSession, _: UserPrompt) -> None:
+        made.append(weakref.ref(session))
+        async with session.tool_call("x", can_cancel=True) as call:
+            await call.write("x")
+        child = await session.subagent("x")
+        made.append(weakref.ref(child))
+
+    async with serving(agent_of(prompt)) as script:
+        for _ in range(5):
+            session = await session_of(script)
+            await doing(script, session)
+            await script.idle(session)
+            await script.call("session/close", sessionId=session)
+        await script.expect_nothing()
+        gc.collect()
+        assert [one() for one in made] == [None] * 10
 
 
 # --- setting up, and its races ----------------------------------------------------------------------------------------

@@ -284,8 +284,14 @@ class AgentSession:
         return work.is_cancelled if work is not None and work.works is works else works.is_cancelled
 
     async def wait_idle(self) -> None:
-        """Wait until no foreground work is left. Safe to cancel."""
-        await self._live.works.wait_idle()
+        """Wait until no foreground work is left. Safe to cancel.
+
+        Raises `UsageError` in foreground work of this session, which would wait for itself.
+        """
+        works, work = self._live.works, current_work.get()
+        if work is not None and work.works is works and not work.ended.is_set():
+            raise UsageError("foreground work waits for itself here: leave it first, or use a task in background()")
+        await works.wait_idle()
 
     def foreground(self) -> Work:
         """Foreground work that no prompt asked for (ST-18); an async context manager.
