@@ -205,6 +205,77 @@ async def test_cancelling_answers_what_is_pending_as_cancelled_exactly_once(afte
     assert client.was_cancelled == 1
 
 
+class Cleans(Client):
+    """Takes its time to clean up, and says how that went."""
+
+    def __init__(self) -> None:
+        self.asking, self.may_end = asyncio.Event(), asyncio.Event()
+        self.events: list[str] = []
+
+    async def request_permission(self, session: ClientSession, request: v2.RequestPermissionRequest) -> str:
+        self.asking.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            try:
+                await self.may_end.wait()
+            except asyncio.CancelledError:
+                self.events.append("interrupted")
+                raise
+            self.events.append("cleaned up")
+        return "yes"
+
+    def closed(self, cause: ConnectionClosed) -> None:
+        self.events.append("closed")
+
+
+@on_each_loop
+async def test_the_answer_waits_for_no_clean_up_and_both_triggers_interrupt_none() -> None:
+    """CA-03, X8: agents are expected to send `$/cancel_request` besides."""
+    client = Cleans()
+    async with session_of(client) as (script, session):
+        await script.permission(1)
+        await client.asking.wait()
+        await session.cancel()
+        await script.asked("session/cancel")
+        assert await script.answer_to(1) == CANCELLED
+        await script.cancel(1)
+        await script.expect_nothing()
+        assert client.events == []
+        client.may_end.set()
+    assert client.events == ["cleaned up", "closed"]
+
+
+@on_each_loop
+async def test_a_handler_that_takes_no_cancellation_is_answered_for_all_the_same(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """CA-03, PM-07: also where its time is over; what it raises afterwards is no error."""
+
+    class Stubborn(Cleans):
+        permission_timeout: float | None = 0.01
+
+        async def request_permission(self, session: ClientSession, request: v2.RequestPermissionRequest) -> str:
+            for _ in range(3):
+                with suppress(asyncio.CancelledError):
+                    await self.may_end.wait()
+            raise ValueError("at last")
+
+    client = Stubborn()
+    with caplog.at_level(logging.WARNING):
+        async with session_of(client) as (script, session):
+            await script.permission(1)
+            assert await script.answer_to(1) == REJECTED
+            client.permission_timeout = None
+            await script.permission(2)
+            await script.expect_nothing()
+            await session.cancel()
+            messages = [await script.receive_json() for _ in range(2)]
+            assert [one["result"] for one in messages if one.get("id") == 2] == [CANCELLED]
+            client.may_end.set()
+    assert not caplog.records
+
+
 @on_each_loop
 async def test_a_question_that_has_come_but_not_reached_its_handler_is_cancelled_too() -> None:
     """CA-03: it is pending from its receipt on; then nobody is asked."""
@@ -293,33 +364,19 @@ async def test_a_question_and_the_end_at_once_leave_nothing() -> None:
 @on_each_loop
 async def test_a_handler_that_is_slow_to_end_keeps_no_prompt_waiting_for_the_loss_of_the_connection() -> None:
     """ER-09: that fails at once; `closed` comes when all has ended."""
-    asking, may_end = asyncio.Event(), asyncio.Event()
-    events: list[str] = []
-
-    class Slow(Client):
-        async def request_permission(self, session: ClientSession, request: v2.RequestPermissionRequest) -> str:
-            asking.set()
-            try:
-                return await asyncio.Future()
-            finally:
-                await may_end.wait()
-                events.append("cleaned up")
-
-        def closed(self, cause: ConnectionClosed) -> None:
-            events.append("closed")
-
-    async with session_of(Slow()) as (script, session):
+    client = Cleans()
+    async with session_of(client) as (script, session):
         prompt = await prompted(script, session)
         await script.permission(1)
-        await asking.wait()
+        await client.asking.wait()
         await script.__aexit__(None, None, None)
         with pytest.raises(ConnectionClosed):
             await prompt.wait()
         with pytest.raises(ConnectionClosed):
             await anext(session.stream())
-        assert not events
-        may_end.set()
-    assert events == ["cleaned up", "closed"]
+        assert not client.events
+        client.may_end.set()
+    assert client.events == ["cleaned up", "closed"]
 
 
 @on_each_loop
@@ -442,6 +499,19 @@ async def test_cancelling_cancels_a_form_whatever_its_handler_does(after: Any, t
         else:
             await script.cancel(1)
         assert await script.answer_to(1) == {"action": "cancel"}
+
+
+@pytest.mark.parametrize("after", [None, dict, fails])
+@on_each_loop
+async def test_a_form_that_nobody_fills_in_in_time_is_cancelled_and_never_accepted(after: Any) -> None:
+    client = Waits(after)
+    client.elicitation_timeout = 0.01
+    async with session_of(client) as (script, _):
+        await script.ask(1, "elicitation/create", sessionId="s", **FORM)
+        assert await script.answer_to(1) == {"action": "cancel"}
+        await script.ask(2, "elicitation/create", requestId=0, **FORM)
+        await script.cancel(2)
+        assert await script.answer_to(2) == {"action": "cancel"}
 
 
 @on_each_loop

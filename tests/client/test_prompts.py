@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 import acpwire
 from acpwire import v2
 from acpwire.client import Client, ClientSession, Prompt, Turn
-from acpwire.client.prompts import Sent
+from acpwire.client.prompts import End, Sent
 from acpwire.errors import ConnectionClosed, RequestError, StreamOverflow, UsageError
 from acpwire.limits import Limits
 from acpwire.streams import HIGH
@@ -351,11 +352,14 @@ async def test_what_came_before_the_connection_was_lost_is_still_read() -> None:
 
 
 @on_each_loop
-async def test_a_session_that_is_closed_while_a_prompt_is_held_fails_the_prompt_once() -> None:
+async def test_a_session_that_is_closed_while_a_prompt_is_held_fails_the_prompt_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """CA-13: its answer may come after that of `session/close`, as success too (PL-28)."""
     async with session_of() as (script, session):
         held = asyncio.create_task(session.prompt("hi"))
         request = await script.asked("session/prompt")
+        await script.told(user("u1"), RUNNING, IDLE)
         await while_(script.answered("session/close", {}), session.close())
         await script.send(answer(request, {"messageId": "u1"}))
         prompt = await held
@@ -364,6 +368,7 @@ async def test_a_session_that_is_closed_while_a_prompt_is_held_fails_the_prompt_
             await prompt.wait()
         with pytest.raises(UsageError, match="was closed"):
             await session.prompt("again")
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 # --- several ----------------------------------------------------------------------------------------------------------
@@ -444,6 +449,59 @@ async def test_prompts_of_different_sessions_do_not_meet() -> None:
         assert not one.is_done
         await script.told(IDLE)
         assert await one.wait() == "end_turn"
+
+
+@on_each_loop
+async def test_updates_that_are_asked_for_after_an_idle_do_not_end_by_it() -> None:
+    """Although it ends a prompt that is accepted only then."""
+    async with session_of() as (script, session):
+        held = asyncio.create_task(session.prompt("hi"))
+        request = await script.asked("session/prompt")
+        before = session.updates()
+        await script.told(RUNNING, user("u1"), IDLE)
+        await settled(script)
+        after = session.updates()
+        await script.told(chunk("background"))
+        await script.send(answer(request, {"messageId": "u1"}))
+        assert await (await held).wait() == "end_turn"
+        assert texts([one async for one in before]) == ["running", "user_message", "idle"]
+        assert not after.is_done
+        await prompted(script, session, "u2")
+        await script.told(RUNNING, IDLE)
+        assert texts([one async for one in after]) == ["background", "user_message", "running", "idle"]
+
+
+@on_each_loop
+async def test_a_prompt_whose_sender_is_cancelled_in_the_moment_of_its_acceptance_still_counts() -> None:
+    class Cancels(Client):
+        """At the first update after the answer, in the same block."""
+
+        def update(self, session: ClientSession, update: v2.SessionUpdate) -> None:
+            sending.cancel()
+
+    async with session_of(Cancels()) as (script, session):
+        sending = asyncio.create_task(session.prompt("hi"))
+        request = await script.asked("session/prompt")
+        updates = session.updates()
+        await script.send(answer(request, {"messageId": "u1"}), told(RUNNING), told(IDLE))
+        await asyncio.wait([sending])
+        assert sending.cancelled()
+        assert texts([one async for one in updates]) == ["running", "idle"]
+
+
+@on_each_loop
+async def test_a_prompt_that_is_held_for_long_remembers_no_more_than_may_be_its_own() -> None:
+    async with session_of() as (script, session):
+        held = asyncio.create_task(session.prompt("hi"))
+        request = await script.asked("session/prompt")
+        await script.told(user("another"))
+        for _ in range(100):
+            await script.told(RUNNING, IDLE)
+        await settled(script)
+        assert len([one for one in gc.get_objects() if isinstance(one, End)]) <= 2
+        await script.send(answer(request, {"messageId": "u1"}))
+        prompt = await held
+        assert not prompt.is_done
 
 
 # --- ask --------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@
         print(session.transcript.text)
 
     handlers  `Client`, to derive from: what the agent may ask, with cautious answers
-    flow      when reading pauses, and callbacks that nothing else would wait for
+    flow      when reading pauses, the order of callbacks, waiting for the user's answers
     prompts   `Prompt`: which updates are its own, and where its work ends
     session   `ClientSession`, one conversation
     agents    `AgentConnection`, `connect`, `spawn_agent`: the handshake, sessions, every request

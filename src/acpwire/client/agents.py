@@ -11,6 +11,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, cast
 
@@ -26,7 +27,7 @@ from acpwire.peer import Handler, Peer
 from acpwire.transports import ProcessTransport, Transport, spawn_process
 from acpwire.wire.frames import Malformed, Method, Methods
 
-from .flow import Callbacks, Gate
+from .flow import Callbacks, Gate, Questions
 from .handlers import Chosen, Client, Filled, overrides, rejection
 from .session import ClientSession, not_found_is_fine
 
@@ -159,6 +160,7 @@ class AgentConnection:
         self.peer = Peer(transport, connection, handlers, observer=self._observe)
         self.gate = Gate(self.peer)
         self._callbacks = Callbacks(self.peer)
+        self._questions = Questions()
         self._ended = asyncio.ensure_future(self._end())
 
     # --- what it is -----------------------------------------------------------------------------------------------
@@ -503,22 +505,23 @@ class AgentConnection:
         subject = request.subject
         if session.transcript is not None and isinstance(subject, v2.ToolCallPermissionSubject):
             session.transcript.apply(subject.tool_call)
-        return session.asked(lambda: self._permitted(session, request), _CANCELLED)
+        return self._permitted(session, session.question(), request)
 
     async def _permitted(
-        self, session: ClientSession, request: v2.RequestPermissionRequest
+        self, session: ClientSession, question: asyncio.Future[None], request: v2.RequestPermissionRequest
     ) -> v2.RequestPermissionResponse:
-        chosen: Chosen
+        client, chosen = self._client, rejection(request.options)
+        handler = partial(client.request_permission, session, request)
         try:
-            async with asyncio.timeout(self._client.permission_timeout) as timeout:
-                chosen = await self._client.request_permission(session, request)
-            if timeout.expired():  # and it went on all the same
-                chosen = rejection(request.options)
+            return _outcome(await self._questions.ask(handler, question, client.permission_timeout), request.options)
+        except asyncio.CancelledError:
+            return _CANCELLED
         except TimeoutError:
-            chosen = rejection(request.options)
+            _log.info("request_permission of the client took too long; the answer is no")
         except Exception:
             _log.exception("request_permission of the client failed; the answer is no")
-            chosen = rejection(request.options)
+        finally:
+            session.answered(question)
         return _outcome(chosen, request.options)
 
     def _elicitation(self, request: v2.CreateElicitationRequest) -> Any:
@@ -531,20 +534,7 @@ class AgentConnection:
             session = self.sessions.get(request.session_id)
             if session is None:
                 return v2.ElicitationCancelAction()
-        url = request.elicitation_id if isinstance(request, v2.ElicitationUrlMode) else None
-
-        async def answer() -> v2.CreateElicitationResponse:
-            filled: Any = None
-            if url is not None:
-                self._open_urls.add(url)
-            try:
-                filled = await self._filled(session, request)
-            finally:
-                if url is not None and not isinstance(filled, v2.ElicitationAcceptAction):
-                    self._open_urls.discard(url)
-            return filled  # type: ignore[no-any-return]  # None only where it raised
-
-        return answer() if session is None else session.asked(answer, v2.ElicitationCancelAction())
+        return self._filled(session, asyncio.Future() if session is None else session.question(), request)
 
     def _elicited(self, told: v2.CompleteElicitationNotification) -> Any:
         """What is not open, or was completed before, is none (EL-11)."""
@@ -554,19 +544,29 @@ class AgentConnection:
         return self._tell(self._client.elicitation_complete, told.elicitation_id)
 
     async def _filled(
-        self, session: ClientSession | None, request: v2.CreateElicitationRequest
+        self, session: ClientSession | None, question: asyncio.Future[None], request: v2.CreateElicitationRequest
     ) -> v2.CreateElicitationResponse:
-        filled: Filled
+        client, filled = self._client, cast("v2.CreateElicitationResponse", v2.ElicitationCancelAction())
+        url = request.elicitation_id if isinstance(request, v2.ElicitationUrlMode) else None
+        if url is not None:
+            self._open_urls.add(url)
+        handler = partial(client.create_elicitation, session, request)
         try:
-            filled = await self._client.create_elicitation(session, request)
+            filled = _action(await self._questions.ask(handler, question, client.elicitation_timeout))
+        except asyncio.CancelledError:
+            pass
+        except TimeoutError:
+            _log.info("create_elicitation of the client took too long; it counts as cancelled")
         except RequestError:
             raise
         except Exception:
             _log.exception("create_elicitation of the client failed; it counts as cancelled")
-            filled = v2.ElicitationCancelAction()
-        if filled is None:
-            return v2.ElicitationDeclineAction()
-        return v2.ElicitationAcceptAction(content=dict(filled)) if isinstance(filled, Mapping) else filled
+        finally:
+            if session is not None:
+                session.answered(question)
+            if url is not None and not isinstance(filled, v2.ElicitationAcceptAction):
+                self._open_urls.discard(url)
+        return filled
 
     def _observe(self, ignored: Ignored) -> None:
         if not self._is_initialized and not self._first_line and isinstance(ignored.message, Malformed):
@@ -647,7 +647,7 @@ class AgentConnection:
     async def _end(self) -> None:
         """When the connection is closed, and handlers have ended, the client is told."""
         cause = await self.peer.wait_closed()
-        await self._callbacks.stop(self.limits.grace)
+        await asyncio.gather(self._callbacks.stop(self.limits.grace), self._questions.stop(self.limits.grace))
         try:
             self._client.closed(cause)
         except Exception:
@@ -682,6 +682,13 @@ def _checked(answer: Any) -> v2.InitializeResponse:
         raise DecodeError(
             f"the answer to initialize does not fit: {error.message}", f"$.result{error.path[1:]}"
         ) from None
+
+
+def _action(filled: Filled) -> v2.CreateElicitationResponse:
+    """The answer to an elicitation."""
+    if filled is None:
+        return v2.ElicitationDeclineAction()
+    return v2.ElicitationAcceptAction(content=dict(filled)) if isinstance(filled, Mapping) else filled
 
 
 def _outcome(chosen: Chosen, options: Sequence[v2.PermissionOption]) -> v2.RequestPermissionResponse:

@@ -39,6 +39,8 @@ class Client:
     """Whether a terminal is at hand in which a user can sign in (AU-04)."""
     permission_timeout: float | None = None
     """After how many seconds a question that has no answer is rejected; None waits for ever."""
+    elicitation_timeout: float | None = None
+    """After how many seconds an elicitation that has no answer is cancelled; None waits for ever."""
     meta: Mapping[str, Any] | None = None
     """Capabilities of one's own: the `_meta` of the capabilities (IN-13)."""
 
@@ -48,7 +50,8 @@ class Client:
     async def request_permission(self, session: ClientSession, request: v2.RequestPermissionRequest) -> Chosen:
         """The agent asks whether it may do something (PM-*). As it stands, it may not.
 
-        Cancelled when the session's work is, or the agent no longer asks; the answer is "cancelled" then (CA-03, X8).
+        Cancelled when the session's work is, the agent no longer asks, or its time is over; that is answered at once
+        then (CA-03, X8), and nothing that this still does or returns changes it.
         """
         return rejection(request.options)
 

@@ -120,11 +120,10 @@ class Sent:
 
     prompt: weakref.ref[Prompt]
     stream: weakref.ref[Stream[v2.SessionUpdate]]
-    when: int
     inserted: int | None = None
     """When it was inserted; None until it is accepted."""
     ends: list[End] = field(default_factory=list[End])
-    """Which ends came before its acceptance, and may be its own."""
+    """Which ends came between its sending and its acceptance, and may be its own."""
 
 
 class Turns:
@@ -140,7 +139,7 @@ class Turns:
 
     def begin(self, prompt: Prompt) -> Sent:
         """A prompt is being sent."""
-        sent = Sent(weakref.ref(prompt), weakref.ref(prompt.stream), self._now)
+        sent = Sent(weakref.ref(prompt), weakref.ref(prompt.stream))
         self._sent.append(sent)
         return sent
 
@@ -149,7 +148,7 @@ class Turns:
         self._now += 1
         if sent not in self._sent:
             return None  # the session has ended meanwhile
-        inserted = sent.inserted = max(self._seen.get(message_id, self._now), sent.when)
+        inserted = sent.inserted = self._seen.get(message_id, self._now)
         end = next((end for end in sent.ends if end.when > inserted), None)
         self._forget()
         return None if end is None else self._finish([sent], end, position)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -16,7 +16,6 @@ import msgspec
 
 from acpwire import v2
 from acpwire.errors import NOT_FOUND, ConnectionClosed, RequestError, UsageError
-from acpwire.scope import Scope
 from acpwire.streams import Stream
 from acpwire.transcript import Transcript
 
@@ -91,7 +90,7 @@ class ClientSession:
         self._until_idle: list[weakref.ref[Stream[v2.SessionUpdate]]] = []  # of those
         self._position = 0  # how many updates streams have got
         self._reported: set[type] = set()  # what updates have said since the session was set up last
-        self._asked: set[Scope] = set()
+        self._questions: set[asyncio.Future[None]] = set()  # that wait for their answers
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -286,35 +285,18 @@ class ClientSession:
                 pass
         return False
 
-    def asked(self, answer: Callable[[], Awaitable[Any]], cancelled: Any) -> Coroutine[Any, Any, Any]:
-        """Wait for the answer to a question of the agent; `cancelled` if the work is, or the question (CA-03, X8).
+    def question(self) -> asyncio.Future[None]:
+        """The agent asks something: it is pending until `answered`, and what is returned is done when it is cancelled.
 
-        From the call on, not only while it is awaited; whatever the answer would have been.
+        That is when the session's work is (CA-03, X8), from this call on.
         """
-        scope = Scope()
-        self._asked.add(scope)
-        return self._answered(scope, answer, cancelled)
-
-    async def _answered(self, scope: Scope, answer: Callable[[], Awaitable[Any]], cancelled: Any) -> Any:
-        task = asyncio.current_task()
-        before = task.cancelling() if task is not None else 0
-        try:
-            if scope.is_cancelled:
-                return cancelled
-            scope.enter()
-            found = await answer()
-        except BaseException as error:
-            if scope.leave(error) or isinstance(error, asyncio.CancelledError):
-                return cancelled
-            if not scope.is_cancelled:
-                raise
-        else:
-            scope.leave(None)
-            if not scope.is_cancelled and (task is None or task.cancelling() == before):
-                return found
-        finally:
-            self._asked.discard(scope)
+        cancelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._questions.add(cancelled)
         return cancelled
+
+    def answered(self, question: asyncio.Future[None]) -> None:
+        """A question is pending no more."""
+        self._questions.discard(question)
 
     def told_by_parent(self, update: v2.SubagentUpdate) -> None:
         """Take what the parent is told of this child; null takes back what was told before (SA-04..SA-06)."""
@@ -374,8 +356,9 @@ class ClientSession:
             child.end(error)
 
     def _cancel_questions(self) -> None:
-        for scope in list(self._asked):
-            scope.cancel()
+        for question in self._questions:
+            if not question.done():
+                question.set_result(None)
 
     def _opened(self) -> Stream[v2.SessionUpdate]:
         stream: Stream[v2.SessionUpdate] = Stream(self.agent.gate, self.agent.limits)
