@@ -266,6 +266,7 @@ async def test_entering_may_be_cancelled_at_every_wait() -> None:
         serving = asyncio.create_task(agent())
         was_cancelled = await cancelled_at(number, enter())
         await serving
+        await until(lambda: bool(closed.causes))
         assert len(closed.causes) == 1
         return was_cancelled
 

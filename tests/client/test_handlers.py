@@ -219,6 +219,8 @@ class Cleans(Client):
         finally:
             try:
                 await self.may_end.wait()
+                for _ in range(50):
+                    await asyncio.sleep(0)
             except asyncio.CancelledError:
                 self.events.append("interrupted")
                 raise

@@ -647,7 +647,8 @@ class AgentConnection:
     async def _end(self) -> None:
         """When the connection is closed, and handlers have ended, the client is told."""
         cause = await self.peer.wait_closed()
-        await asyncio.gather(self._callbacks.stop(self.limits.grace), self._questions.stop(self.limits.grace))
+        await self._callbacks.stop(self.limits.grace)
+        await self._questions.stop(self.limits.grace)
         try:
             self._client.closed(cause)
         except Exception:

@@ -146,8 +146,6 @@ class Turns:
     def accepted(self, sent: Sent, message_id: str, position: int) -> End | None:
         """A prompt was accepted. Returns the end of its work, if that was before, and no other work is left."""
         self._now += 1
-        if sent not in self._sent:
-            return None  # the session has ended meanwhile
         inserted = sent.inserted = self._seen.get(message_id, self._now)
         end = next((end for end in sent.ends if end.when > inserted), None)
         self._forget()
