@@ -658,10 +658,10 @@ async def test_a_slow_callback_of_early_updates_pauses_reading_and_is_ended_with
         prompt = await prompted(script, session)  # its answer is read, as a request waits for it
         waiting = asyncio.create_task(prompt.wait())
         flood = asyncio.create_task(script.told(*[chunk("x" * 1000)] * 5000))
-        for _ in range(300):
+        for _ in range(1000):
             await asyncio.sleep(0)
         assert session.transcript is not None
-        assert len(session.transcript.text) < 5_000_000
+        assert sum(len(message.text) for message in session.transcript.messages.values()) < 500_000
         await agent.close()
         with suppress(ConnectionClosed):
             await flood
