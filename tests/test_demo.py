@@ -55,7 +55,6 @@ class Watching(acpwire.Client):
 
 
 def transcript_of(session: acpwire.ClientSession) -> acpwire.Transcript:
-    assert session.transcript is not None
     return session.transcript
 
 

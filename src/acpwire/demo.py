@@ -153,8 +153,7 @@ async def _story(session: acpwire.ClientSession, updates: Counter[str], say: Say
         if text:
             say(f"  {text}")
     for child in session.children.values():
-        if child.transcript is not None:
-            say(f"  child        {child.id[:13]}: {child.transcript.text}")
+        say(f"  child        {child.id[:13]}: {child.transcript.text}")
     return [] if prompt.stop_reason == "end_turn" else [f"the story ended with {prompt.stop_reason}"]
 
 
@@ -241,7 +240,7 @@ def _line(update: v2.SessionUpdate) -> str | None:
 
 def _held(session: acpwire.ClientSession) -> dict[str, Any]:
     """What the transcript holds."""
-    transcript = _transcript(session)
+    transcript = session.transcript
     messages = Counter(sort for sort, _ in transcript.messages)
     return {
         "user_messages": messages["user"],
@@ -267,16 +266,10 @@ def _missing(session: acpwire.ClientSession) -> list[str]:
     """What the story should have left and did not."""
     held = _held(session)
     held["child text"] = any(child.transcript and child.transcript.text for child in session.children.values())
-    held["terminal output"] = all(one.text.endswith("it holds\r\n") for one in _transcript(session).terminals.values())
-    held["usage"] = _transcript(session).usage
+    held["terminal output"] = all(one.text.endswith("it holds\r\n") for one in session.transcript.terminals.values())
+    held["usage"] = session.transcript.usage
     missing = [f"the story told no {name}" for name, value in held.items() if not value]
     return missing + [f"a tool call is {status}" for status in held["tool_calls"] if status != "completed"]
-
-
-def _transcript(session: acpwire.ClientSession) -> acpwire.Transcript:
-    if session.transcript is None:
-        raise acpwire.UsageError("the demo needs transcripts")
-    return session.transcript
 
 
 # --- showing ----------------------------------------------------------------------------------------------------------

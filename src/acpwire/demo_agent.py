@@ -91,7 +91,7 @@ async def tell(session: acpwire.AgentSession, prompt: acpwire.UserPrompt) -> Non
             await thought.write("Somebody wants to cross. ", "Is the bridge whole?")
             await thought.patch_meta({"demo": {"mood": "curious"}})
     await session.plan("Turn back", plan_id="other")
-    await session.send(v2.PlanRemoved(plan_id="other"))
+    await session.remove_plan("other")
     await plan(session, 0)
     async with session.tool_call("Look at the bridge", kind="read", name="look") as look:
         await look.write("a plank")

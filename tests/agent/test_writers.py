@@ -698,6 +698,7 @@ async def test_plans_notices_usage_info_commands_and_config_are_told_whole() -> 
     async def prompt(session: AgentSession) -> None:
         await session.plan("first", v2.PlanEntry(content="second", priority="high", status="completed"))
         await session.plan(plan_id="other")
+        await session.remove_plan("other")
         await session.notice("Hello", severity="warning")
         await session.usage(used=2**64 - 1, size=2**64 - 1)
         await session.usage(used=1, size=2, cost=None)
@@ -711,6 +712,7 @@ async def test_plans_notices_usage_info_commands_and_config_are_told_whole() -> 
     updates = await said(prompt, set_config_option=options)
     assert [update.pop("sessionUpdate") for update in updates] == [
         *["plan_update"] * 2,
+        "plan_removed",
         "notice",
         *["usage_update"] * 2,
         *["session_info_update"] * 2,
@@ -726,14 +728,15 @@ async def test_plans_notices_usage_info_commands_and_config_are_told_whole() -> 
         ],
     }
     assert updates[1]["plan"] == {"type": "items", "planId": "other", "entries": []}
-    assert updates[2:7] == [
+    assert updates[2:8] == [
+        {"planId": "other"},
         {"severity": "warning", "title": "Hello"},
         {"used": 2**64 - 1, "size": 2**64 - 1},
         {"used": 1, "size": 2, "cost": None},
         {"title": "T", "updatedAt": "2026-01-01T00:00:00Z"},
         {"title": None},
     ]
-    assert [len(update["availableCommands"]) for update in updates[7:9]] == [1, 0]
+    assert [len(update["availableCommands"]) for update in updates[8:10]] == [1, 0]
 
 
 # --- other sessions ---------------------------------------------------------------------------------------------------

@@ -492,7 +492,6 @@ async def test_what_is_offered_is_sent() -> None:
             "_meta": {"acme": 1},
         }
         assert (session.cwd, session.additional_directories) == ("/work", ("/a",))
-        assert session.transcript is not None
         assert (session.transcript.cwd, session.transcript.additional_directories) == ("/work", ("/a",))
 
 

@@ -629,7 +629,6 @@ async def test_a_slow_reader_pauses_the_agent_and_loses_nothing() -> None:
                 words += update.content.text.split()
         assert words == [str(number) for number in range(count)]
         assert most < 10 * HIGH
-        assert session.transcript is not None
         assert session.transcript.text.split() == words
 
 
@@ -655,7 +654,6 @@ async def test_a_prompt_that_nobody_reads_overflows_alone() -> None:
         with pytest.raises(StreamOverflow, match=r"Limits\.stream"):
             [update async for update in prompt]
         assert prompt.stop_reason == "end_turn"
-        assert session.transcript is not None
         assert len(session.transcript.text) == 100_000
 
 

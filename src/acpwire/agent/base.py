@@ -162,6 +162,7 @@ class Agent:
     def sent(self, session: AgentSession, update: v2.SessionUpdate) -> None:
         """Gets every update right after it was sent, for stores; called in the loop, so it should be quick.
 
+        Those of child sessions, too: they have a `session.parent`.
         What it raises is logged and changes nothing. Nothing has to be kept (PL-23); what is, keeps its ids (PL-24).
         """
 

@@ -193,6 +193,10 @@ class AgentSession:
         ]
         await self.send(v2.PlanUpdate(plan=v2.PlanItems(plan_id=plan_id, entries=items)))
 
+    async def remove_plan(self, plan_id: str = "plan") -> None:
+        """Take a plan back (PN-05)."""
+        await self.send(v2.PlanRemoved(plan_id=plan_id))
+
     async def notice(self, title: str, description: str | None = None, *, severity: v2.NoticeSeverity = "info") -> None:
         """Tell the user something that nothing may depend on: "info", "warning" or "error" (NT-01).
 

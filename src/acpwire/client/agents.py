@@ -88,7 +88,7 @@ async def spawn_agent(
     record: str | os.PathLike[str] | Recorder | None = None,
     transcript: bool = True,
     limits: Limits | None = None,
-    on_stderr: Callable[[bytes], None] | None = None,
+    on_stderr: Callable[[bytes], object] | None = None,
     extensions: Mapping[Method[Any, Any], Handler] | None = None,
 ) -> AsyncGenerator[AgentConnection, None]:
     """Start an agent and talk to it; initialized on entry, ended with all its processes on exit (TR-03).
@@ -503,8 +503,8 @@ class AgentConnection:
         if session is None:
             return _outcome(rejection(request.options), request.options)
         subject = request.subject
-        if session.transcript is not None and isinstance(subject, v2.ToolCallPermissionSubject):
-            session.transcript.apply(subject.tool_call)
+        if session.kept is not None and isinstance(subject, v2.ToolCallPermissionSubject):
+            session.kept.apply(subject.tool_call)
         return self._permitted(session, session.question(), request)
 
     async def _permitted(

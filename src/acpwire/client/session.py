@@ -81,10 +81,10 @@ class ClientSession:
         """Whether its work may be cancelled: of a child, only while its parent's agent says so (SA-06)."""
         self._cwd = cwd
         self._directories = additional_directories
-        self.transcript: Transcript | None = (
+        self.kept: Transcript | None = (
             Transcript(cwd=self.cwd, additional_directories=self.additional_directories) if transcript else None
         )
-        """What all updates add up to; None where the connection keeps none."""
+        """The transcript, where the connection keeps them; None otherwise."""
         self._turns = Turns()
         self._streams: list[weakref.ref[Stream[v2.SessionUpdate]]] = []
         self._until_idle: list[weakref.ref[Stream[v2.SessionUpdate]]] = []  # of those
@@ -95,6 +95,13 @@ class ClientSession:
 
     def __repr__(self) -> str:
         return f"<ClientSession {self.id} {'busy' if self.is_busy else 'idle'}>"
+
+    @property
+    def transcript(self) -> Transcript:
+        """What all updates add up to. Raises `UsageError` where the connection keeps no transcripts."""
+        if self.kept is None:
+            raise UsageError("this connection keeps no transcripts: it was made with transcript=False")
+        return self.kept
 
     @property
     def is_busy(self) -> bool:
@@ -167,8 +174,8 @@ class ClientSession:
         """
         if not self.can_cancel:
             raise UsageError(f"SA-06: the agent does not let the work of child {self.id} be cancelled")
-        if self.transcript is not None:
-            self.transcript.cancel_unfinished()
+        if self.kept is not None:
+            self.kept.cancel_unfinished()
         self._cancel_questions()
         await self.agent.peer.notify(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id=self.id))
 
@@ -226,8 +233,8 @@ class ClientSession:
 
         Only where the agent says that it can be; without a transcript that is for the caller to know.
         """
-        call = None if self.transcript is None else self.transcript.tool_calls.get(tool_call_id)
-        if self.transcript is not None and (call is None or not call.may_cancel):
+        call = None if self.kept is None else self.kept.tool_calls.get(tool_call_id)
+        if self.kept is not None and (call is None or not call.may_cancel):
             raise UsageError(f"TC-18: the agent does not let the tool call {tool_call_id} be cancelled")
         request = v2.CancelToolCallRequest(session_id=self.id, tool_call_id=tool_call_id)
         await self.agent.peer.request(v2.TOOL_CALL_CANCEL, request)
@@ -237,8 +244,8 @@ class ClientSession:
 
         Only where the agent says that it can be; without a transcript that is for the caller to know.
         """
-        terminal = None if self.transcript is None else self.transcript.terminals.get(terminal_id)
-        if self.transcript is not None and (terminal is None or not terminal.may_cancel):
+        terminal = None if self.kept is None else self.kept.terminals.get(terminal_id)
+        if self.kept is not None and (terminal is None or not terminal.may_cancel):
             raise UsageError(f"TM-11: the agent does not let the terminal {terminal_id} be cancelled")
         request = v2.CancelTerminalRequest(session_id=self.id, terminal_id=terminal_id)
         await self.agent.peer.request(v2.TERMINAL_CANCEL, request)
@@ -247,8 +254,8 @@ class ClientSession:
 
     def deliver(self, update: v2.SessionUpdate, size: int) -> None:
         """Take an update of `size` bytes: into the transcript, what is known of the session, and every open stream."""
-        if self.transcript is not None:
-            self.transcript.apply(update)
+        if self.kept is not None:
+            self.kept.apply(update)
         is_tracked = update.__class__ in _NOTICED and self._notice(update)
         if self._streams:
             self._position += 1
@@ -306,9 +313,9 @@ class ClientSession:
             self._cwd = update.cwd
         if update.additional_directories is not msgspec.UNSET:
             self._directories = update.additional_directories
-        if self.transcript is not None:
-            self.transcript.cwd = self.cwd
-            self.transcript.additional_directories = tuple(self.additional_directories)
+        if self.kept is not None:
+            self.kept.cwd = self.cwd
+            self.kept.additional_directories = tuple(self.additional_directories)
         if update.state is not msgspec.UNSET:
             told = update.state
             if told is None:
@@ -334,10 +341,10 @@ class ClientSession:
     @contextmanager
     def replaying(self) -> Generator[None]:
         """What comes in here may be known already."""
-        if self.transcript is None:
+        if self.kept is None:
             yield
         else:
-            with self.transcript.replaying():
+            with self.kept.replaying():
                 yield
 
     def end(self, error: ConnectionClosed | None) -> None:

@@ -51,7 +51,7 @@ async def work(agent: acpwire.AgentConnection, tab: Tab) -> None:
         tab.session_id = session.id
     else:
         session = await agent.resume_session(tab.session_id, cwd=".", replay=True)
-        if session.transcript is not None and session.transcript.text:  # it was answered, and we did not hear of it
+        if session.transcript.text:  # it was answered, and we did not hear of it
             tab.turn = acpwire.Turn(session.transcript.text, "end_turn", None, None)
             return
     tab.turn = await session.ask(tab.text)
