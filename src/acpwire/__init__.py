@@ -15,6 +15,7 @@
     peer          the pump: a connection over a transport, on an event loop
     capabilities  what a peer says it can do
     scope         cancelling what runs inside a context, and nothing around it
+    forms         what a user fills in: defaults, and whether it fits
     agent         the Agent's end: sessions, prompts, writers
     client        the Client's end: starting agents, sessions, prompts
     testing       an agent and a client in one process, and either of them by a script

@@ -428,6 +428,7 @@ def refuses(_: Any) -> Any:
 
 FILLINGS: list[tuple[Decide, Any]] = [
     (lambda _: {"name": "me"}, {"action": "accept", "content": {"name": "me"}}),
+    (lambda _: {"name": 5}, {"action": "cancel"}),  # EL-08
     (lambda _: None, {"action": "decline"}),
     (lambda _: v2.ElicitationCancelAction(), {"action": "cancel"}),
     (lambda _: v2.ElicitationAcceptAction(), {"action": "accept"}),

@@ -5,11 +5,12 @@ Owns: `Permission`, `Elicited`, and how outcomes are read. Does not know: sessio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from acpwire import v2
+from acpwire.forms import problems
 
 __all__ = ["OPTIONS", "Elicited", "Permission"]
 
@@ -68,55 +69,5 @@ class Elicited:
         """Read an answer to a form with this schema; None: it failed."""
         if isinstance(response, v2.ElicitationAcceptAction):
             content = dict(response.content or {})
-            return cls("accept", content, [] if schema is None else list(_problems(schema, content)))
+            return cls("accept", content, [] if schema is None else problems(schema, content))
         return cls("decline" if isinstance(response, v2.ElicitationDeclineAction) else "cancel", {})
-
-
-def _problems(schema: v2.ElicitationSchema, content: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the values of a form; values are not repeated, as they may be private."""
-    for name in schema.required or ():
-        if name not in content:
-            yield f"{name} is missing"
-    for name, wanted in schema.properties.items():
-        if name in content and not _fits(wanted, content[name]):
-            yield f"{name} does not fit"
-
-
-def _fits(wanted: v2.ElicitationPropertySchema, value: Any) -> bool:
-    """Whether a value is one that this property may have; of a custom type, any (EL-17).
-
-    Patterns are the client's to check: they are of another language's regular expressions.
-    """
-    match wanted:
-        case v2.StringPropertySchema():
-            listed = [*(wanted.enum or ()), *(option.const for option in wanted.one_of or ())]
-            return (
-                isinstance(value, str)
-                and _within(len(value), wanted.min_length, wanted.max_length)
-                and (not listed or value in listed)
-            )
-        case v2.BooleanPropertySchema():
-            return isinstance(value, bool)
-        case v2.IntegerPropertySchema():
-            return type(value) is int and _within(value, wanted.minimum, wanted.maximum)
-        case v2.NumberPropertySchema():
-            return type(value) in {int, float} and _within(value, wanted.minimum, wanted.maximum)
-        case v2.MultiSelectPropertySchema():
-            if not isinstance(value, list):
-                return False
-            chosen = cast("list[object]", value)
-            fits = all(isinstance(one, str) for one in chosen)
-            match wanted.items:
-                case v2.StringMultiSelectItems(enum=offered):
-                    fits = all(one in offered for one in chosen)
-                case v2.TitledMultiSelectItems(any_of=options):
-                    fits = all(any(one == option.const for option in options) for one in chosen)
-                case _:
-                    pass
-            return fits and _within(len(chosen), wanted.min_items, wanted.max_items)
-        case _:
-            return True
-
-
-def _within(number: float, least: float | None, most: float | None) -> bool:
-    return (least is None or number >= least) and (most is None or number <= most)

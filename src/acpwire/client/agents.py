@@ -22,6 +22,7 @@ from acpwire.capabilities import supports
 from acpwire.capture import Recorder
 from acpwire.connection import Answered, Connection, Counters, Ignored, Tap
 from acpwire.errors import INVALID_PARAMS, ConnectionClosed, DecodeError, RequestError, UsageError, VersionMismatch
+from acpwire.forms import problems
 from acpwire.limits import Limits
 from acpwire.peer import Handler, Peer
 from acpwire.transports import ProcessTransport, Transport, spawn_process
@@ -552,7 +553,9 @@ class AgentConnection:
             self._open_urls.add(url)
         handler = partial(client.create_elicitation, session, request)
         try:
-            filled = _action(await self._questions.ask(handler, question, client.elicitation_timeout))
+            filled = _checked_form(
+                request, _action(await self._questions.ask(handler, question, client.elicitation_timeout))
+            )
         except asyncio.CancelledError:
             pass
         except TimeoutError:
@@ -701,6 +704,18 @@ def _outcome(chosen: Chosen, options: Sequence[v2.PermissionOption]) -> v2.Reque
         _log.error("request_permission of the client chose %r, which was not offered; the answer is no", option_id)
         return _outcome(rejection(options), options)
     return v2.RequestPermissionResponse(outcome=v2.SelectedPermissionOutcome(option_id=option_id))
+
+
+def _checked_form(
+    request: v2.CreateElicitationRequest, filled: v2.CreateElicitationResponse
+) -> v2.CreateElicitationResponse:
+    """An accepted form, if its values fit; else it counts as cancelled (EL-08)."""
+    if isinstance(request, v2.ElicitationFormMode) and isinstance(filled, v2.ElicitationAcceptAction):
+        wrong = problems(request.requested_schema, filled.content or {})
+        if wrong:
+            _log.error("create_elicitation of the client: %s; it counts as cancelled", ", ".join(wrong))
+            return v2.ElicitationCancelAction()
+    return filled
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

@@ -56,7 +56,10 @@ class Client:
         return rejection(request.options)
 
     async def create_elicitation(self, session: ClientSession | None, request: v2.CreateElicitationRequest) -> Filled:
-        """The agent asks for input (EL-*); `session` is None where it belongs to a request. As it stands: cancelled."""
+        """The agent asks for input (EL-*); `session` is None where it belongs to a request. As it stands: cancelled.
+
+        `acpwire.forms.defaults` says what a form begins with; values that do not fit it count as cancelled (EL-08).
+        """
         return v2.ElicitationCancelAction()
 
     def elicitation_complete(self, elicitation_id: str) -> Awaitable[None] | None:
