@@ -53,12 +53,15 @@ class nothing_left:  # noqa: N801  # used like a function
     """Fails when descriptors, threads or children are more than before."""
 
     def __enter__(self) -> None:
+        gc.freeze()  # what is there already is not looked through for each test: there may be much of it
         self._before = descriptors(), set(threading.enumerate())
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            gc.collect()
+        gc.unfreeze()
         if kind is not None:
             return
-        gc.collect()
         for thread in set(threading.enumerate()) - self._before[1]:
             thread.join(SECONDS)
         assert (descriptors(), set(threading.enumerate())) == self._before
