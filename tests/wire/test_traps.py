@@ -1235,7 +1235,7 @@ def test_methods_are_told_apart_by_name_side_and_kind() -> None:
 
 
 def test_one_method_name_means_what_side_and_kind_say() -> None:
-    """H29, UN-06, UN-07: towards the client a request, towards the agent a notification; the other way it is unknown."""
+    """H29, UN-06, UN-07: towards the client a request, towards the agent a notification; else it is unknown."""
 
     def through(decode: Any, params: Any, **head: Any) -> Any:
         message = decode(raw_of({"jsonrpc": "2.0", **head, "params": params}))
