@@ -12,8 +12,8 @@
         DecodeError          a peer's: a JSON value does not fit its type; `path` says where
         EncodeError          ours: a value has no JSON form
 
-Owns: the tree, and which class an error code has. The last two live in `acpwire.wire`, which a vendored copy takes
-along. Does not know: when each is raised.
+Owns: the tree, and which class an error code has. The last two, and the codes of what the wire itself finds wrong, live
+in `acpwire.wire`, which a vendored copy takes along. Does not know: when each is raised.
 """
 
 from __future__ import annotations
@@ -23,9 +23,12 @@ from typing import Any, Final, TypeGuard, cast
 import msgspec
 
 from acpwire.wire.errors import DecodeError, EncodeError
-from acpwire.wire.frames import ErrorObject
+from acpwire.wire.frames import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, ErrorObject
 
 __all__ = [
+    "INVALID_PARAMS",
+    "INVALID_REQUEST",
+    "METHOD_NOT_FOUND",
     "AuthRequired",
     "ConnectionClosed",
     "DecodeError",
@@ -38,10 +41,6 @@ __all__ = [
     "VersionMismatch",
 ]
 
-PARSE_ERROR: Final = -32700
-INVALID_REQUEST: Final = -32600
-METHOD_NOT_FOUND: Final = -32601
-INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 REQUEST_CANCELLED: Final = -32800
 AUTH_REQUIRED: Final = -32000
