@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
 import pytest
@@ -1067,3 +1067,14 @@ def test_equal_messages_have_equal_hashes_where_no_member_is_a_list_or_dict(line
 def test_a_message_that_holds_a_dict_has_no_hash() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(v2.Request[Any](id=1, method="_x", params={}))
+
+
+def test_a_notification_may_be_typed_by_its_params_alone_or_by_its_method_too() -> None:
+    line = line_with('"method":"_a/b","params":{"x":1}')
+    by_params = msgspec.json.decode(line, type=Notification[dict[str, int]])
+    assert by_params == Notification(method="_a/b", params={"x": 1})
+    by_method = msgspec.json.decode(line, type=Notification[dict[str, int], Literal["_a/b"]])
+    assert by_method == by_params
+    assert type(by_method) is Notification
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.json.decode(line, type=Notification[dict[str, int], Literal["_a/c"]])

@@ -30,11 +30,13 @@ if TYPE_CHECKING:
 
     P = TypeVar("P", default=Any)
     R = TypeVar("R", default=Any)
+    M = TypeVar("M", bound=str, default=str)
 else:  # the default matters to type checkers only
     from typing import TypeVar
 
     P = TypeVar("P")
     R = TypeVar("R")
+    M = TypeVar("M")
 
 Side: TypeAlias = Literal["agent", "client", "protocol", "proxy"]
 Kind: TypeAlias = Literal["request", "notification"]
@@ -71,12 +73,20 @@ class _Message(
         )
 
 
-class Notification(_Message, Generic[P], frozen=True, kw_only=True, tag_field="jsonrpc", tag="2.0"):
-    """A message that is never answered (ER-01). `params` is typed where the method is known, else the raw JSON."""
+class Notification(_Message, Generic[P, M], frozen=True, kw_only=True, tag_field="jsonrpc", tag="2.0"):
+    """A message that is never answered (ER-01). `params` is typed where the method is known, else the raw JSON.
 
-    method: str
+    `Notification[P]` is one of any method, `Notification[P, Literal["x"]]` one of the method x.
+    """
+
+    method: M
     params: P
     _no_id: _Never | msgspec.UnsetType = msgspec.field(name="id", default=msgspec.UNSET)
+
+    if not TYPE_CHECKING:  # a type variable of typing has no default before Python 3.13
+
+        def __class_getitem__(cls, args: Any) -> Any:
+            return super().__class_getitem__(args if type(args) is tuple else (args, str))
 
 
 class Request(_Message, Generic[P], frozen=True, kw_only=True, tag_field="jsonrpc", tag="2.0"):
@@ -259,7 +269,7 @@ def line_decoder(
         """Stands in for the decoder until it is needed: building it resolves every annotation it reaches."""
         nonlocal one_pass
         generic: Any = Notification
-        one_pass = decoding.strict(generic[fast.params] | _Guard).decode
+        one_pass = decoding.strict(generic[fast.params, Literal[name]] | _Guard).decode
         message: Notification[Any] = one_pass(line)
         return message
 
@@ -267,11 +277,10 @@ def line_decoder(
 
     def decode(line: bytes) -> Message:
         try:
-            message = one_pass(line)
+            if line.isascii() or _is_utf8(line):
+                return one_pass(line)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            return slow(line)
-        if message.method == name and (line.isascii() or _is_utf8(line)):
-            return message
+            pass
         return slow(line)
 
     return decode
