@@ -1,1 +1,10 @@
-"""Clients of others drive an agent of this library: what they fold is what the agent has said."""
+"""Other SDKs at the other end: their clients drive our agent, our client drives their agents; both sides tell the same.
+
+    comparing  what both directions need: folding, telling differences, known faults
+    clients    the clients of others, which drive `agent_ours`
+    agents     the agents of others, which our client drives
+    story      what those have to tell
+    variants   what there is to tell
+
+The programs of others are `client_*` and `agent_*`; each runs in an environment of its own.
+"""
