@@ -102,7 +102,7 @@ AGENTS = (
         version="2.6.0",
         asks_in="read-only",
         lacks=("auth.status", "session.archive", "session.status"),
-        forgets=("edit completed, locations", "edit pending", "execute failed", "message of agent"),
+        forgets=("edit completed, locations", "edit pending", "execute failed", "message of agent", "terminal"),
         prepare=_codex,
     ),
     Published(
@@ -153,21 +153,27 @@ FAULTS = (
     ),
     Fault(
         "codex-acp",
-        "SS-12",
+        "SS-19",
         "the title that a call got with its question is another one when it is replayed",
-        re.compile(r"SS-12: replayed edit completed, title: 'Editing files', not 'Edit files'"),
+        re.compile(r"SS-(12|19): replayed edit completed, title: 'Editing files', not 'Edit files'"),
     ),
     Fault(
         "claude-agent-acp",
         "PL-22",
         "its own note that work was interrupted is replayed as a message of the user, which nobody was told live",
-        re.compile(r"PL-22: replayed and never told live, user: '\[Request interrupted by user( for tool use)?\]'"),
+        re.compile(r"replayed and never told live, message of user: '\[Request interrupted by user( for tool use)?\]'"),
     ),
     Fault(
         "claude-agent-acp",
-        "SS-12",
+        "SS-19",
         "a call that was cancelled has failed when it is replayed",
-        re.compile(r"SS-12: replayed execute cancelled, status: 'failed', not 'cancelled'"),
+        re.compile(r"SS-(12|19): replayed execute cancelled, status: 'failed', not 'cancelled'"),
+    ),
+    Fault(
+        "claude-agent-acp",
+        "SS-19",
+        "a replay empties the content of edits: who knew the diff knows it no more",
+        re.compile(r"SS-19: a replay takes back: edit completed, content"),
     ),
     Fault(
         "claude-agent-acp",

@@ -16,10 +16,11 @@ from typing import Any
 
 import acpwire
 from acpwire import v2
-from acpwire.transcript import Message
+from acpwire.transcript import Snapshot
 from acpwire.wire.frames import Method
 
 from .agents import KEPT, Published
+from .history import differences
 from .model import MARK, STORY, TITLE, Model
 
 __all__ = ["Drive"]
@@ -79,10 +80,12 @@ class Drive:
         self.steps: list[str] = []
         """Those that were begun, in order."""
         self.stderr = b""
+        """The end of what it wrote there before it was told to end."""
         self.captures = [place / "first.acp", place / "second.acp"]
         self._program = program
         self._model = model
         self._client = Decider()
+        self._is_ending = False
         self._home, self._project = place / "home", place / "project"
         for directory in (self._home, self._project):
             directory.mkdir()
@@ -104,14 +107,17 @@ class Drive:
                 await self._cancel(session)
             async with self._step("list"):
                 await self._list(agent, session)
-            live = session.transcript
+            told = session.transcript.snapshot()
+            async with self._step("resume"):
+                await agent.resume_session(session.id, replay=True)
+                self._same_still(told, session.transcript.snapshot())
             async with self._step("close"):
                 await session.close()
                 await self._closed(agent, session)
         async with self._agent(self.captures[1]) as agent:
             async with self._step("resume"):
                 again = await self._resume(agent, session.id)
-                self._same_history(live, again.transcript)
+                self._same_history(told, again.transcript.snapshot())
                 await self._prompt(again)
             async with self._step("close"):
                 await again.close()
@@ -137,12 +143,14 @@ class Drive:
             on_stderr=self._wrote,
         )
         begin = 0.0
+        self._is_ending = False
         async with asyncio.timeout(SECONDS):
             agent = await started.__aenter__()
         try:
             yield agent
             begin = time.monotonic()
         finally:
+            self._is_ending = True
             async with asyncio.timeout(SECONDS):
                 await started.__aexit__(None, None, None)
         self._expect("TR-07", "whether it ended with its stdin", True, time.monotonic() - begin < ENDS_WITHIN)
@@ -155,7 +163,8 @@ class Drive:
             yield
 
     def _wrote(self, block: bytes) -> None:
-        self.stderr = (self.stderr + block)[-4000:]
+        if not self._is_ending:
+            self.stderr = (self.stderr + block)[-4000:]
 
     def _expect(self, requirement: str, what: str, wanted: object, found: object) -> None:
         if found != wanted:
@@ -275,8 +284,11 @@ class Drive:
         async for update in prompt:
             if isinstance(update, v2.AgentMessageChunk):
                 break
+        held = asyncio.ensure_future(session.prompt("Say it: [story]"))
+        await self._listed(session.agent)  # by then it is sent
         await session.cancel()
         self._expect("CA-05", "reason", "cancelled", await prompt.wait())
+        await self._answers("PL-28", "a prompt that was held", -32800, held)
         taken_back = await asyncio.to_thread(self._model.taken_back.wait, SECONDS / 2)
         self._expect("CA-04", "whether the model is asked no more", True, taken_back)
         self._client.decides = "wait"
@@ -333,39 +345,17 @@ class Drive:
         self._expect("SS-16", "state", "idle", getattr(again.state, "state", None))
         return again
 
-    def _same_history(self, live: acpwire.Transcript, again: acpwire.Transcript) -> None:
-        """What was told live, and what is replayed: it may be less, as not all is retained, but nothing else."""
-        forgotten: set[str] = set()
-        for key in [*live.messages, *(key for key in again.messages if key not in live.messages)]:
-            told, replayed = live.messages.get(key), again.messages.get(key)
-            if told is None or replayed is None:
-                self._missing(forgotten, key[0], told, replayed)
-            else:
-                self._expect("SS-12", f"replayed message of {told.sort}", told.text, replayed.text)
-        for name, call in live.tool_calls.items():
-            other, kind = again.tool_calls.get(name), f"{call.kind} {call.status}"
-            if other is None:
-                forgotten.add(kind)
-                continue
-            for member in ("title", "kind", "status", "name", "raw_input", "raw_output", "locations", "content"):
-                self._same(forgotten, kind, member, getattr(call, member), getattr(other, member))
-        for name, terminal in live.terminals.items():
-            shown = again.terminals.get(name)
-            for member in ("command", "cwd", "text", "exit_status") if shown is not None else ():
-                self._same(forgotten, "terminal", member, getattr(terminal, member), getattr(shown, member))
-        self._expect("PL-23", "what it forgets", sorted(self.published.forgets), sorted(forgotten))
+    def _same_history(self, told: Snapshot, again: Snapshot) -> None:
+        """What another process replays may be less, as not all is retained, but nothing else (SS-12, PL-23)."""
+        others, lost = differences(told, again)
+        self.problems += [f"SS-12: {other}" for other in others]
+        self._expect("PL-23", "what it forgets", sorted(self.published.forgets), lost)
 
-    def _missing(self, forgotten: set[str], sort: str, told: Message | None, replayed: Message | None) -> None:
-        if replayed is None:
-            forgotten.add(f"message of {sort}")
-        elif told is None:
-            self.problems.append(f"PL-22: replayed and never told live, {sort}: {replayed.text!r}")
-
-    def _same(self, forgotten: set[str], what: str, member: str, told: object, replayed: object) -> None:
-        if told != replayed and not replayed:
-            forgotten.add(f"{what}, {member}")
-        else:
-            self._expect("SS-12", f"replayed {what}, {member}", told, replayed)
+    def _same_still(self, told: Snapshot, again: Snapshot) -> None:
+        """What is replayed to who knows it changes nothing (SS-19)."""
+        others, lost = differences(told, again)
+        self.problems += [f"SS-19: {other}" for other in others]
+        self.problems += [f"SS-19: a replay takes back: {name}" for name in lost]
 
 
 def _text(session: acpwire.ClientSession, message_id: str) -> str | None:

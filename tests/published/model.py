@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -79,8 +80,7 @@ class Model:
         """The file that tools write."""
         self._ended = threading.Event()
         self._numbers = count(1)
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(BEAT,), name="model")
 
     @property
@@ -145,6 +145,15 @@ class Model:
             yield None
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Connections that end are none."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
+
+
 # --- what both APIs have in common ------------------------------------------------------------------------------------
 
 
@@ -186,7 +195,7 @@ def _handler(model: Model) -> type[BaseHTTPRequestHandler]:
                     self._answer(_asked(_inputs(request), request), request, responses)
                 else:
                     self._unknown(path)
-            except (KeyError, TypeError, AttributeError, StopIteration) as error:
+            except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
                 model.unknown.append(f"{self.command} {path}: {error!r} in {body[:500]!r}")
                 self._refuse(400)
 

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 import acpwire
+from acpwire import v2
 
 from .__main__ import compared
 from .agents import AGENTS, Fault
 from .checks import count_updates, tail, wrong
+from .history import differences
 from .model import MARK, STORY, TITLE, Model
 
 SECONDS = 10
@@ -139,6 +141,27 @@ def test_traffic_is_read(tmp_path: Path) -> None:
     ]
     assert count_updates(capture) == 1
     assert tail(capture, 2)[0] == "agent: Welcome!"
+
+
+def test_histories_are_compared() -> None:
+    """What a replay tells otherwise, what it leaves out, and what nobody knew of; what is equal is not said."""
+    ended = {"toolCallId": "t", "title": "Edit", "kind": "edit", "status": "completed", "rawOutput": "done"}
+    told, replayed = acpwire.Transcript(), acpwire.Transcript()
+    for transcript, call in ((told, ended), (replayed, {**ended, "title": "Edited", "rawOutput": None})):
+        transcript.apply(_update("user_message", messageId="u", content=[{"type": "text", "text": "hi"}]))
+        transcript.apply(_update("tool_call_update", **call))
+    told.apply(_update("agent_message", messageId="a", content=[]))
+    replayed.apply(_update("user_message", messageId="v", content=[{"type": "text", "text": "[note]"}]))
+    others, lost = differences(told.snapshot(), replayed.snapshot())
+    assert others == [
+        "replayed edit completed, title: 'Edited', not 'Edit'",
+        "replayed and never told live, message of user: '[note]'",
+    ]
+    assert lost == ["edit completed, raw_output", "message of agent"]
+
+
+def _update(tag: str, **members: Any) -> v2.SessionUpdate:
+    return v2.decode(v2.SessionUpdate, json.dumps({"sessionUpdate": tag, **members}).encode())
 
 
 def test_environments_are_closed(tmp_path: Path) -> None:
