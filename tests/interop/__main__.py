@@ -32,7 +32,7 @@ def main(*chosen: str) -> int:
             if all(word in name for word in chosen):
                 problems += check(name, command)
     for problem in problems:
-        print(problem)
+        print(problem.encode("utf-8", "backslashreplace").decode())
     return bool(problems)
 
 
