@@ -53,6 +53,8 @@ class Subject:
     """A tag or a constant."""
     gone: tuple[str, ...] = ()
     """Definitions that only this was for."""
+    members: tuple[tuple[str, str], ...] = ()
+    """(definition, JSON name) of members that only this was for, in an object that stays."""
     method: tuple[str, str, str] | None = None
     """(name, side, kind)"""
 

@@ -16,13 +16,15 @@ with "nullable": true where null is allowed. A *definition* is a type, or an obj
 
     {"properties": {NAME: TYPE + "flags", "default", "presence", "at"}, "required": [...],
      "extra": unknown members are kept,              "exclusive": members that decide between alternatives,
-     "when": members that a value of the tag needs,  "state": the tag of the union that was flattened into it}
+     "when": members that a value of the tag needs,  "state": the tag of the union that was flattened into it,
+     "parts": value of the tag -> where its own members stand, and which it needs}
     {"tag", "variants": {VALUE: NAME}, "open", "fallback": NAME | None, "rest": [NAME, ...], "shared": {...}}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from math import isfinite
@@ -52,23 +54,20 @@ class Schema:
     dropped: dict[str, str] = field(default_factory=dict[str, str])
     """Definition -> why nothing is left of it: an envelope, or merged into what it belongs to."""
 
-    def is_used(self, name: str) -> bool:
-        """Whether a type or a union refers to a definition."""
-        for definition in self.defs.values():
-            targets = [
-                *definition.get("variants", {}).values(),
-                *definition.get("rest", []),
-                definition.get("fallback"),
-            ]
-            if name in targets or any(node.get("$ref") == name for _, node in walk(definition)):
-                return True
-        return False
+    def drop_unused(self, names: Iterable[str], why: str) -> None:
+        """Forget definitions whose members went elsewhere, unless something still refers to them."""
+        used = Counter(target for definition in self.defs.values() for target in _mentioned(definition))
+        for name in names:
+            if name in self.defs and not used[name]:
+                used.subtract(_mentioned(self.defs.pop(name)))
+                self.dropped[name] = why
 
-    def drop_unused(self, name: str, why: str) -> None:
-        """Forget a definition whose members went elsewhere, unless something still refers to it."""
-        if name in self.defs and not self.is_used(name):
-            del self.defs[name]
-            self.dropped[name] = why
+
+def _mentioned(definition: Node) -> list[str]:
+    """All that a definition, or anything in it, refers to."""
+    found = [*definition.get("variants", {}).values(), *definition.get("rest", ())]
+    found += [definition["fallback"]] if definition.get("fallback") else []
+    return found + [node["$ref"] for _, node in walk(definition) if "$ref" in node]
 
 
 def check_shape(node: Any, pointer: str = "") -> None:
@@ -197,7 +196,7 @@ _ENUM = {"enum", "open", "titles", "of"}
 _SHAPE = {"$ref", "type", "items", "additionalProperties", "scalars", "choice", "nullable", "title"}
 _TYPE = _SHAPE | _ANNOTATIONS | _BOUNDS | _ENUM
 _MEMBER = _TYPE | {"flags", "default", "presence", "at"}
-_OBJECT = {"properties", "required", "extra", "exclusive", "when", "state", "title"}
+_OBJECT = {"properties", "required", "extra", "exclusive", "when", "state", "parts", "title"}
 _UNION = {"tag", "variants", "open", "fallback", "rest", "shared"}
 
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from .changes import Subject
 from .dialect import Node, resolved
+from .normalise import flat
 from .shapes import (
     LIMITS,
     Defs,
@@ -36,7 +37,6 @@ from .shapes import (
     said_alternatives,
     said_bounds,
     said_flags,
-    tags,
 )
 
 Two = tuple[str, str]
@@ -48,6 +48,7 @@ _BOTH: Two = ("breaking", "breaking")
 _RECEIVER: Two = ("breaking", "none")
 _SENDER: Two = ("none", "breaking")
 _NO_FLAGS: Flags = (set(), set())
+_NEEDED = {True: "required", False: "optional"}
 _OPEN = {True: "open", False: "closed"}
 
 
@@ -158,10 +159,12 @@ class Comparison:
 
     def _objects(self, place: str, old: Node, new: Node) -> Iterator[Found]:
         before, after = cast("Defs", old["properties"]), cast("Defs", new["properties"])
-        gone = {name: child for name, child in before.items() if name not in after}
-        come = {name: child for name, child in after.items() if name not in before}
+        gone = {name: child for name, child in before.items() if name not in after and not _went(name, old, new)}
+        come = {name: child for name, child in after.items() if name not in before and not _went(name, new, old)}
         renamed = self._renamed(gone, come, set(old["required"]), set(new["required"]))
         for name, child in before.items():
+            if _went(name, old, new):
+                continue  # with a variant, of which it is told
             other = renamed.get(name, name)
             definition = origin(place, child)
             subject = Subject(definition, name)
@@ -170,18 +173,21 @@ class Comparison:
                 yield Difference("RN", definition, f".{name}", words, _BOTH, subject)
             elif name in gone:
                 required = name in old["required"]
-                words = f"{'required' if required else 'optional'} {said(child, self.old)}", ""
+                words = f"{_NEEDED[required]} {said(child, self.old)}", ""
                 yield Difference(
                     "F-", definition, f".{name}", words, ("breaking" if required else "soft", "soft"), subject
                 )
                 continue
             needs = name in old["required"], other in new["required"]
+            needs = _needs_of_parts(name, old, new) or needs
             pair = member(old, name), member(new, other)
-            yield from self._members(_At(definition, f".{other}", subject), pair[0], pair[1], needs)
+            for found in self._members(_At(definition, f".{other}", subject), pair[0], pair[1], needs):
+                yield _with_members(found, old, new)
         for name in [name for name in come if name not in renamed.values()]:
-            required = name in new["required"]
-            definition = origin(place, come[name])
-            words = "", f"{'required' if required else 'optional'} {said(come[name], self.new)}"
+            parts = [part for value, part in _parts(new).items() if value in _parts(old) and name in part["required"]]
+            required = name in new["required"] or bool(parts)
+            definition = _definition(parts[0]["members"][name]) if parts else origin(place, come[name])
+            words = "", f"{_NEEDED[required]} {said(come[name], self.new)}"
             subject = Subject(definition if definition in self.old else place, name)
             felt = ("additive", "breaking" if required else "none")
             yield Difference("F+r" if required else "F+o", definition, f".{name}", words, felt, subject)
@@ -195,12 +201,44 @@ class Comparison:
     def _conditions(self, place: str, old: Node, new: Node) -> Iterator[Difference]:
         """Which members must be there together, or with which value of the tag."""
         yield from _alternatives(place, "", old, new)
-        needed = [node.get("when", {}).get("values", {}) for node in (old, new)]
-        for value in sorted(tags(old) & tags(new)):
-            before, after = (set(values.get(value, ())) for values in needed)
-            for name in sorted((before ^ after) & old["properties"].keys() & new["properties"].keys()):
-                at = _At(origin(place, old["properties"][name]), f"({value}).{name}", Subject(place, name))
-                yield _needed(at, name in before, name in after, f" with {value}")
+        yield from self._parts(place, old, new)
+
+    def _parts(self, place: str, old: Node, new: Node) -> Iterator[Difference]:
+        """What is another with one value of the tag, in a union that is one object, than with the others."""
+        parts = _parts(old), _parts(new)
+        both = old["properties"].keys() & new["properties"].keys()
+        for value in parts[0].keys() & parts[1].keys():
+            pair = parts[0][value], parts[1][value]
+            outer = value.rpartition("/")[0]
+            around = parts[0].get(outer, {"required": ()}), parts[1].get(outer, {"required": ()})
+            for name in both & pair[0]["members"].keys() & pair[1]["members"].keys():
+                needs = _needs(name, *pair)
+                told = _needs_of_parts(name, old, new), _needs(name, *around)
+                if needs[0] != needs[1] and needs not in told:
+                    subject = Subject(place, name)
+                    at = _At(_definition(pair[0]["members"][name]), f"({value}).{name}", subject)
+                    yield _needed(at, *needs, f" with {value}")
+            if any(_leaves(part).keys() >= {value} for part in parts):
+                yield from self._parts_members(place, both, pair, (old, new))
+
+    def _parts_members(
+        self, place: str, both: set[str], parts: tuple[Node, Node], nodes: tuple[Node, Node]
+    ) -> Iterator[Difference]:
+        """Members that came or went with one value of the tag, and that others have."""
+        before, after = parts[0]["members"], parts[1]["members"]
+        for name in both & before.keys() - after.keys():
+            required = name in parts[0]["required"]
+            words = f"{_NEEDED[required]} {said(nodes[0]['properties'][name], self.old)}", ""
+            definition = _definition(before[name])
+            felt = ("breaking" if required else "soft", "soft")
+            yield Difference("F-", definition, f".{name}", words, felt, Subject(definition, name))
+        for name in both & after.keys() - before.keys():
+            required = name in parts[1]["required"]
+            words = "", f"{_NEEDED[required]} {said(nodes[1]['properties'][name], self.new)}"
+            definition = _definition(after[name])
+            subject = Subject(definition if definition in self.old else place, name)
+            felt = ("additive", "breaking" if required else "none")
+            yield Difference("F+r" if required else "F+o", definition, f".{name}", words, felt, subject)
 
     def _members(self, at: _At, old: Node, new: Node, needs: tuple[bool, bool]) -> Iterator[Found]:
         """One member in both schemas."""
@@ -409,15 +447,23 @@ class Comparison:
         if one and two:
             yield from _alternatives(place, "(unknown)", one, two)
         before, after = (set(body.get("required", ())) - {node["tag"]} for body, node in ((one, old), (two, new)))
+        bodies = [
+            (self.old[target], self.new[new["variants"][tag]])
+            for tag, target in old["variants"].items()
+            if tag in new["variants"]
+        ]
         for name in sorted(before ^ after):
+            needs = name in before, name in after
+            if bodies and all(_needs(name, *pair) == needs for pair in bodies):
+                continue  # it is so with every variant, of which it is told
             yield _needed(_At(place, f"(unknown).{name}", Subject(place)), name in before, name in after)
 
     def _retagged(self, old: str, new: str) -> Iterator[Found]:
         """An object became a union, or a union an object; most often its one variant until then, or from then on."""
         one, two = self.old[old], self.new[new]
         is_union = "variants" in one
-        if one.get("tag", one.get("state")) == two.get("tag", two.get("state")):
-            yield from self._flattened(old, one, two)
+        if self._is_flattened(old, new):
+            yield from self._flattened(old, new)
             return
         words = [f"told apart by {node['tag']}" if "variants" in node else "one object" for node in (one, two)]
         for tag, target in (one if is_union else two)["variants"].items():
@@ -440,13 +486,37 @@ class Comparison:
         bodies = [*union["variants"].values(), *union["rest"], *([union["fallback"]] if union["open"] else [])]
         return all(members <= set(defs.get(name or "", {}).get("required", ())) for name in bodies)
 
-    def _flattened(self, place: str, old: Node, new: Node) -> Iterator[Difference]:
-        """One union, which one schema has as the payload of another and therefore flat; only its tags are compared."""
-        before, after = (node.get("variants") or dict.fromkeys(tags(node)) for node in (old, new))
-        for tag in sorted(before.keys() ^ after.keys()):
-            felt = ("none", "soft") if tag in before else ("soft", "none")
-            words = (tag, "") if tag in before else ("", tag)
-            yield Difference("V-" if tag in before else "V+", place, f"({tag})", words, felt, Subject(place, value=tag))
+    def _is_flattened(self, old: str, new: str) -> bool:
+        """Whether two definitions are one union, which one schema has as the payload of another and therefore flat."""
+        one, two = self.old[old], self.new[new]
+        union, other, name = (one, two, new) if "variants" in one else (two, one, old)
+        return "variants" in union and other.get("properties", {}).get(union["tag"], {}).get("of") == name
+
+    def _flattened(self, old: str, new: str) -> Iterator[Found]:
+        """One union, flat in one schema, which is no difference by itself: what is told is what both have, flat."""
+        one, two = self.as_objects(old, new)
+        yield from self._objects(old, one, two)
+        is_union = "variants" in self.old[old]
+        union, place, defs = (self.old[old], old, self.old) if is_union else (self.new[new], new, self.new)
+        for name, child in flat(place, union, _bodies(union, defs))[1]:
+            if name in one["properties"] and name in two["properties"]:
+                pair = (child, member(two, name)) if is_union else (member(one, name), child)
+                definition = origin(old, pair[0])
+                yield from self._members(_At(definition, f".{name}", Subject(definition, name)), *pair, (False, False))
+        for tag, target in union["variants"].items():
+            body = resolved({"$ref": target}, defs)
+            pair = (body, Node()) if is_union else (Node(), body)
+            yield from _alternatives(target if is_union else old, f"({tag})", *pair)
+
+    def as_objects(self, old: str, new: str) -> tuple[Node, Node]:
+        """Two definitions as they are compared: a union that the other schema has flat is flat."""
+        one, two = self.old[old], self.new[new]
+        if self._is_flattened(old, new):
+            if "variants" in one:
+                one, _ = flat(old, one, _bodies(one, self.old))
+            else:
+                two, _ = flat(new, two, _bodies(two, self.new))
+        return one, two
 
 
 # --- differences that need no schema around them ----------------------------------------------------------------------
@@ -454,8 +524,8 @@ class Comparison:
 
 def _needed(at: _At, before: bool, after: bool, where: str = "") -> Difference:
     """A member became required, or optional."""
-    words = {True: f"required{where}", False: f"optional{where}"}
-    return at.differs("RQ+" if after else "RQ-", (words[before], words[after]), _SENDER if after else _RECEIVER)
+    words = _NEEDED[before] + where, _NEEDED[after] + where
+    return at.differs("RQ+" if after else "RQ-", words, _SENDER if after else _RECEIVER)
 
 
 def _nullable(old: bool, new: bool, at: _At, flags: Flags) -> Iterator[Difference]:
@@ -485,6 +555,63 @@ def _bounds(old: Node, new: Node, at: _At) -> Iterator[Difference]:
             yield at.differs("B", (before, after), (bad if key in old else "none", bad if key in new else "none"))
 
 
+def _needs(name: str, old: Node, new: Node) -> tuple[bool, bool]:
+    """Whether both require a member."""
+    return name in old.get("required", ()), name in new.get("required", ())
+
+
+def _parts(node: Node) -> Node:
+    """Value of the tag -> what there is with it, of a union that is one object."""
+    return cast("Node", node.get("parts", {}))
+
+
+def _leaves(node_parts: Node) -> Node:
+    """Those without values of a further tag in them."""
+    return {value: part for value, part in node_parts.items() if not any(o.startswith(f"{value}/") for o in node_parts)}
+
+
+def _holders(name: str, node: Node) -> set[str]:
+    """The values of the tag that have a member."""
+    return {value for value, part in _leaves(_parts(node)).items() if name in part["members"]}
+
+
+def _went(name: str, one: Node, two: Node) -> bool:
+    """Whether a member is in variants alone that the other schema has not."""
+    holders, known = _holders(name, one), _parts(two)
+    kept = any(held in known or any(held.startswith(f"{leaf}/") for leaf in _leaves(known)) for held in holders)
+    return bool(holders and known) and not kept and name not in two["properties"]
+
+
+def _with_members(variant: Found, old: Node, new: Node) -> Found:
+    """A variant of a union that is one object is told with the members that went with it."""
+    if isinstance(variant, Meeting) or variant.cls != "V-":
+        return variant
+    found = tuple(
+        sorted(
+            (origin("", child), name)
+            for name, child in cast("Defs", old["properties"]).items()
+            if _went(name, old, new) and any(variant.subject.value in held.split("/") for held in _holders(name, old))
+        )
+    )
+    return replace(variant, subject=replace(variant.subject, members=found))
+
+
+def _definition(at: str) -> str:
+    """The definition that a pointer to a member leads into."""
+    return at.split("/")[2]
+
+
+def _needs_of_parts(name: str, old: Node, new: Node) -> tuple[bool, bool] | None:
+    """Whether a member is required, where it is so with each value of the tag, or with none, or stayed what it was."""
+    pairs = [(part, _parts(new)[value]) for value, part in _parts(old).items() if value in _parts(new)]
+    needs = {
+        (name in one["required"], name in two["required"])
+        for one, two in pairs
+        if name in one["members"] and name in two["members"]
+    }
+    return (needs.pop() if len(needs) == 1 else (False, False)) if needs else None
+
+
 def _alternatives(place: str, step: str, old: Node, new: Node) -> Iterator[Difference]:
     """Which of some members must be there."""
     words = said_alternatives(old), said_alternatives(new)
@@ -494,6 +621,13 @@ def _alternatives(place: str, step: str, old: Node, new: Node) -> Iterator[Diffe
         if one and two and set(one["of"]) == set(two["of"]):
             cls, felt = "B", _SENDER if two["one"] else _RECEIVER
         yield Difference(cls, place, step, words, felt, Subject(place))
+
+
+def _bodies(union: Node, defs: Defs) -> dict[str, Node]:
+    """Tag -> object; a payload that is none has no members."""
+    none: Node = {"properties": {}, "required": []}
+    found = {tag: resolved({"$ref": target}, defs) for tag, target in union["variants"].items()}
+    return {tag: body if "properties" in body else none for tag, body in found.items()}
 
 
 def _branches_of(union: Node) -> dict[str, str]:

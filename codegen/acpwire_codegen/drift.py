@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .changes import SEVERITIES, Change, Report, Subject, note_for, ordered
@@ -134,6 +134,9 @@ class _Drift:
         if found.definition != place and tags(self.old.defs[place]):
             names = ", ".join([f"In code it is in {self._name(0, place) or place}", *self._likewise(found)])
             change = dataclasses.replace(change, also=f"{names}.")
+        if found.subject.members:
+            names = ", ".join(name for _, name in found.subject.members)
+            change = dataclasses.replace(change, also=f"{change.also} With it go its members {names}.".strip())
         if found.cls == "F-" and (found.definition, found.subject.member) in self.kept:
             return dataclasses.replace(
                 change, note="Nothing must change: overrides.toml keeps it in the generated types."
@@ -206,12 +209,37 @@ class _Drift:
                 also = f"With it go {_listed(gone)}." if gone else change.also
                 subject = dataclasses.replace(change.subject, gone=gone)
                 self.changes[index] = dataclasses.replace(change, also=also, subject=subject)
+        left -= self._flattened(left)
         for name in sorted(left):
             if self._name(0, name) not in self._all_names(1):
                 text = said({"$ref": name}, self.old.defs)
                 note = "Write the type itself where the name was used: there is no such definition any more."
                 subject = Subject(name, gone=(name,))
                 self._add(Change("structure", "DR", name, name, text, "", note=note, subject=subject))
+
+    def _flattened(self, left: set[str]) -> set[str]:
+        """Which definitions went into the flat type of their union, as it became the payload of another's variant."""
+        merged = left & self.new.dropped.keys()
+        told: set[str] = set()
+        for index, change in enumerate(self.changes):
+            for place, targets in self._merging(change) if change.cls == "V+" else ():
+                gone = tuple(sorted(reached(self.old, targets, merged - told)))
+                if gone:
+                    also = f"In code {_listed(gone)} {'is' if len(gone) == 1 else 'are'} one with {place} from then on."
+                    subject = dataclasses.replace(change.subject, gone=gone)
+                    self.changes[index] = dataclasses.replace(change, also=also, subject=subject)
+                    told |= set(gone)
+        return told
+
+    def _merging(self, change: Change) -> Iterator[tuple[str, list[str]]]:
+        """(union, definitions that went into its flat type) for a variant that came, which is that union or of it."""
+        for old, new in self.met:
+            node = self.new.defs[new]
+            if new == change.new:
+                yield new, [*self.old.defs[old].get("variants", {}).values()]
+            elif change.subject.member in node.get("properties", {}):
+                parts = [part for key, part in node.get("parts", {}).items() if change.subject.value in key.split("/")]
+                yield new, [at.split("/")[2] for part in parts for at in part["members"].values()]
 
     def _targets(self, change: Change) -> list[str]:
         """The definitions that a change took away from where it is."""
@@ -241,7 +269,7 @@ class _Drift:
         renamed = self._new_names()
         seen: set[str] = set()
         for (old, new), met in self.met.items():
-            one, two = self.old.defs[old], self.new.defs[new]
+            one, two = self.meetings.comparison.as_objects(old, new)
             for name, child in one.get("properties", {}).items():
                 other = two.get("properties", {}).get(name, {})
                 definition = str(child.get("at", f"/$defs/{old}/").split("/")[2])

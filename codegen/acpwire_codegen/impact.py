@@ -93,6 +93,9 @@ class Uses:
         for place in gone:
             for name in {*self._classes_of.get(place, ()), self._model.names.get(place, "")} - {""}:
                 self.classes.setdefault(name, []).append(change)
+        for owner in subject.members:
+            for name in self._owners.get(owner, ()):
+                self.members.setdefault((name, snake(owner[1])), []).append(change)
         if change.cls == "M" and subject.method and change.old:
             name, side, kind = subject.method
             self.methods.setdefault(name, []).append(change)

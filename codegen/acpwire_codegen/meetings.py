@@ -53,7 +53,7 @@ class Meetings:
         self.come: list[Key] = []
         self.renamed: dict[Key, Key] = {}
         self._sources = sources
-        self._comparison = Comparison(old.defs, new.defs)
+        self.comparison = Comparison(old.defs, new.defs)
         self._methods()
         self._moves()
         self._leftovers()
@@ -77,14 +77,14 @@ class Meetings:
             return True
         if old[1:] != new[1:] or before.keys() != after.keys():
             return False
-        if not all(self._comparison.are_alike(before[part], after[part]) for part in before):
+        if not all(self.comparison.are_alike(before[part], after[part]) for part in before):
             return False
         words = [set(re.split(r"[/_$]", name)) - {"session", "update", "set"} for name in (old[0], new[0])]
         if words[0] & words[1] or before["params"] == after["params"]:
             return True
         spaces = [name.rpartition("/")[0] for name in (old[0], new[0])]
         own = set(self.old.defs[before["params"]].get("properties", {})) - {"sessionId", "_meta"}
-        equal = all(self._comparison.are_equal(before[part], after[part]) for part in before)
+        equal = all(self.comparison.are_equal(before[part], after[part]) for part in before)
         return equal and (bool(own) or spaces[0] == spaces[1] != "")
 
     def _meet(self, old: str, new: str, key: Key, part: str) -> None:
@@ -108,7 +108,7 @@ class Meetings:
                     queue += [((inner.old, inner.new), path + inner.step) for inner in self.met[pair].inner]
                 continue
             met = self.met[pair] = Met(path)
-            for found in self._comparison.definitions(*pair):
+            for found in self.comparison.definitions(*pair):
                 if isinstance(found, Difference):
                     met.found.append(found)
                 else:
@@ -154,7 +154,7 @@ class Meetings:
                 continue
             if name in parts[0] & parts[1] or not any(where):
                 self._walk((name, name), name, {"agent", "client"}, "both ways: every message")
-            elif self._comparison.are_alike(name, name):
+            elif self.comparison.are_alike(name, name):
                 self._walk((name, name), name, {"agent", "client"}, "both ways: other messages")
             else:
                 self.reused.append(name)

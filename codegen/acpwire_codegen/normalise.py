@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .dialect import (
@@ -361,9 +361,9 @@ def merge_alternatives(schema: Schema) -> None:
                 },
             },
         }
-        for branch in branches:
-            if "$ref" in branch:
-                schema.drop_unused(branch["$ref"], "merged: its members stand in each type that takes it")
+        taken = [branch["$ref"] for branch in branches if "$ref" in branch]
+        if taken:
+            schema.drop_unused(taken, "merged: its members stand in each type that takes it")
 
 
 def _only_there(name: str, part: Node, places: list[Node]) -> bool:
@@ -388,19 +388,40 @@ def _flatten(schema: Schema, name: str) -> None:
     union = schema.defs[name]
     if union["rest"]:
         raise UnknownIdiomError(f"/$defs/{name}", "alternatives without a tag in a nested union", "tagged ones only")
-    tag, optional = union["tag"], union.get("optional")
-    values: Node = {"type": "string", "enum": list(union["variants"]), "titles": {}, "open": optional is not None}
-    values["of"] = name
-    merged: Node = {"properties": {tag: {**(optional or {}), **values}}, "required": [] if optional else [tag]}
     bodies = {value: schema.defs[target] for value, target in union["variants"].items()}
-    when: dict[str, list[str]] = {}
-    always = set[str].intersection(*(set(body.get("required", [])) for body in bodies.values()))
     for value, body in bodies.items():
         if "properties" not in body or "exclusive" in body:
             raise UnknownIdiomError(f"/$defs/{name}", f"branch {value!r} that is no plain object", "objects")
+    merged, others = flat(name, union, bodies)
+    if others:
+        raise UnknownIdiomError(f"/$defs/{name}", f"two meanings of {others[0][0]!r}", "one meaning in all branches")
+    targets = list(union["variants"].values())
+    schema.defs[name] = merged
+    if union["fallback"]:
+        targets.append(union["fallback"])
+    schema.drop_unused(targets, "merged: its members stand in the flat type of the union")
+
+
+def flat(name: str, union: Node, bodies: Mapping[str, Node]) -> tuple[Node, list[tuple[str, Node]]]:
+    """A tagged union as one object that has the members of all `bodies` (tag -> object).
+
+    With it come the members that have another meaning in a later body, which no one object can say.
+    """
+    tag, optional = union["tag"], union.get("optional")
+    values: Node = {"type": "string", "enum": list(bodies), "titles": {}, "open": optional is not None, "of": name}
+    merged: Node = {"properties": {tag: {**(optional or {}), **values}}, "required": [] if optional else [tag]}
+    merged["parts"] = parts = Node()
+    others: list[tuple[str, Node]] = []
+    when: dict[str, list[str]] = {}
+    always = set[str].intersection(*(set(body.get("required", [])) for body in bodies.values()))
+    for value, body in bodies.items():
+        places = {key: child["at"] for key, child in body["properties"].items() if "at" in child}
+        places[tag] = merged["properties"][tag].get("at", f"/$defs/{name}/properties/{tag}")
+        parts[value] = {"members": places, "required": [*body.get("required", []), *([] if optional else [tag])]}
+        parts.update({f"{value}/{inner}": part for inner, part in body.get("parts", {}).items()})
         for key, child in body["properties"].items():
             if _bare(merged["properties"].setdefault(key, child)) != _bare(child):
-                raise UnknownIdiomError(f"/$defs/{name}", f"two meanings of {key!r}", "one meaning in all branches")
+                others.append((key, child))
         needs = [key for key in body.get("required", []) if key not in always]
         if needs:
             when[value] = needs
@@ -409,10 +430,7 @@ def _flatten(schema: Schema, name: str) -> None:
         merged["when"] = {"tag": tag, "values": when}
     if optional is None and union["open"]:
         merged["state"] = tag
-    targets = list(union["variants"].values())
-    schema.defs[name] = merged
-    for target in [*targets, *([union["fallback"]] if union["fallback"] else [])]:
-        schema.drop_unused(target, "merged: its members stand in the flat type of the union")
+    return merged, others
 
 
 def read_choices(schema: Schema) -> None:
