@@ -15,6 +15,7 @@ import msgspec
 
 import acpwire
 from acpwire import v2
+from acpwire.capabilities import supports
 
 from .model import Json
 
@@ -31,7 +32,7 @@ _HISTORY = frozenset(
 def wrong(capture: Path) -> Iterator[str]:
     """What is not as it must be in a recording, each with its requirement; the same is not said twice."""
     said: set[str] = set()
-    for rule in (_form, _answers, _states, _calls, _prompts, _resumes):
+    for rule in (_form, _gates, _answers, _states, _calls, _prompts, _resumes):
         for problem in rule(list(acpwire.read_capture(capture))):
             if problem not in said:
                 said.add(problem)
@@ -103,6 +104,25 @@ def _more(given: Json, known: Json, path: str) -> Iterator[str]:
     elif isinstance(given, list) and isinstance(known, list):
         for one, other in zip(given, known, strict=False):
             yield from _more(one, other, f"{path}[]")
+
+
+def _gates(records: list[acpwire.Record]) -> Iterator[str]:
+    """Neither side uses what the other did not say that it has; this library's does not, either."""
+    has: dict[str, Any] = {}
+    for record in records:
+        message = record.message
+        if isinstance(record.result, v2.InitializeResponse):
+            has["client"] = record.result.capabilities
+        match message:
+            case v2.Request(params=v2.InitializeRequest(capabilities=capabilities)):
+                has["agent"] = capabilities
+            case v2.Request(method=name) | v2.Notification(method=name):
+                side: Any = "client" if record.sender == "agent" else "agent"
+                method = v2.METHODS.get((name, side, "request" if isinstance(message, v2.Request) else "notification"))
+                if method is not None and method.gate and not supports(has.get(record.sender or ""), method.gate):
+                    yield f"IN-14: the {record.sender} sends {name} without {method.gate}"
+            case _:
+                pass
 
 
 def _answers(records: list[acpwire.Record]) -> Iterator[str]:

@@ -123,20 +123,21 @@ def test_faults_that_are_gone_are_problems() -> None:
 
 
 def test_traffic_is_read(tmp_path: Path) -> None:
-    """Lines that are none, members that are nobody's, requests without an answer, and speech in a state of idle."""
+    """Lines that are none, members that are nobody's, what was not offered, no answer, and speech while idle."""
     capture = tmp_path / "capture"
     chunk = {"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": {"type": "text", "text": "x"}}
     params = {"sessionId": "s", "update": {**chunk, "extra": 1}}
     with acpwire.Recorder(capture) as recorder:
-        recorder.record("client", b'{"jsonrpc":"2.0","id":0,"method":"session/list","params":{}}')
+        recorder.record("client", b'{"jsonrpc":"2.0","id":0,"method":"session/delete","params":{"sessionId":"s"}}')
         recorder.record("agent", b"Welcome!")
         recorder.record("agent", json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": params}).encode())
     found = [problem.partition(": ")[2] for problem in wrong(capture)]
-    assert len(found) == 4
+    assert len(found) == 5
     assert found[0].startswith("no message")
     assert found[1:] == [
         "agent_message_chunk: a member that the protocol does not have - at `$.update.extra`",
-        "a request was never answered: session/list",
+        "the client sends session/delete without session.delete",
+        "a request was never answered: session/delete",
         "the agent speaks in a state of idle",
     ]
     assert count_updates(capture) == 1
