@@ -325,9 +325,9 @@ def test_what_is_made_later_is_made_once_in_its_place() -> None:
     made: list[int] = []
 
     def later(number: int) -> None:
-        def lines() -> bytes:
+        def lines(out: bytearray) -> None:
             made.append(number)
-            return b'{"later":%d}\n{"more":%d}\n' % (number, number)
+            out += b'{"later":%d}\n{"more":%d}\n' % (number, number)
 
         connection.send_later(lines)
 

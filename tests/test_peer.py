@@ -13,6 +13,8 @@ from functools import partial
 from typing import Any, cast
 
 import pytest
+from msgspec import Raw
+from msgspec.structs import replace
 
 from acpwire import v2
 from acpwire.connection import Connection, Ignored, Role, Tap
@@ -480,6 +482,64 @@ async def test_every_coroutine_may_be_cancelled_wherever_it_waits() -> None:
                 else:
                     assert await client.request(v2.SESSION_LIST, LIST) == NO_SESSIONS
         assert number > 1, f"{name} never waited"
+
+
+@on_each_loop
+async def test_what_sends_returns_a_coroutine_whatever_is_done_with_it() -> None:
+    """It is sent by the call, in the order of the calls; awaiting it, in any way that asyncio knows, waits for room."""
+    seen: list[int] = []
+
+    def show(params: v2.UpdateSessionNotification) -> None:
+        seen.append(number_of(params))
+
+    async with pair(client={v2.SESSION_UPDATE: show}) as (agent, _):
+        numbers = iter(range(100))
+
+        def send() -> Any:
+            return agent.notify(v2.SESSION_UPDATE, chunk(next(numbers)))
+
+        twice = send()
+        assert asyncio.iscoroutine(twice)
+        assert not asyncio.isfuture(twice)
+        await twice
+        await twice
+        async with asyncio.TaskGroup() as group:
+            for _ in range(2):
+                group.create_task(send())
+        await asyncio.gather(send(), send())
+        await asyncio.wait([asyncio.ensure_future(send()), asyncio.ensure_future(send())])
+        await asyncio.wait_for(send(), 1)
+        await asyncio.shield(send())
+        cancelled = asyncio.create_task(send())
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        not_awaited = send()
+        not_awaited.close()
+        await until(lambda: len(seen) == next(numbers))
+    assert seen == sorted(seen)
+
+
+@on_each_loop
+async def test_what_cannot_be_encoded_leaves_nothing_half_said() -> None:
+    """A notification that is refused costs those around it nothing, however far it got."""
+    seen: list[bytes] = []
+    left, right = pair_of_transports()
+    connection = Connection("agent", v2.decode_from_client, v2.METHODS, tap=lambda _, line: seen.append(line))
+    async with ScriptedPeer(right) as script, Peer(left, connection) as peer:
+        good = chunk(1)
+        bad: list[Any] = [float("nan"), object(), Raw(b""), [Raw(b"1"), {"deep": {1j: 2}}]]
+        for wrong in bad:
+            await peer.notify(v2.SESSION_UPDATE, good)
+            with pytest.raises(EncodeError):
+                await peer.notify(v2.SESSION_UPDATE, replace(good, meta={"wrong": wrong}))
+        await peer.notify(v2.SESSION_UPDATE, replace(good, meta={"a": Raw(b"[\r\n1]"), "b": "\ud83d"}))
+        for _ in bad:
+            await script.expect(update_line(1))
+        await script.expect(
+            {**update_line(1), "params": {**update_line(1)["params"], "_meta": {"a": [1], "b": "\ufffd"}}}
+        )
+    assert [line.count(b"\n") for line in seen] == [1] * 5
 
 
 # --- back-pressure ----------------------------------------------------------------------------------------------------

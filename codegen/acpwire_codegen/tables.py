@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import keyword
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from .docstrings import docstring, escaped, indented
@@ -34,6 +35,7 @@ def context(model: Model) -> dict[str, Any]:
         "flag_names": "".join(f"{name}, " for name in sorted(used)),
         "patches": _patches(model),
         "floats": _floats(model),
+        "usual": _usual(model),
         "rules": _rules(model),
         "received": {side: {kind: _received(model, side, kind) for kind in kinds} for side in ("agent", "client")},
         "choices_need_annotations": any(hint.get("type") == "array" for hint in hints),
@@ -121,6 +123,13 @@ def _floats(model: Model) -> dict[str, list[str]]:
     table = {name: [member.attr for member in own if may_hold(member.hint)] for name, own in members.items()}
     open_objects = {struct.name for struct in model.structs if struct.keeps_unknown}
     return {name: attrs for name, attrs in table.items() if attrs and name not in open_objects}
+
+
+def _usual(model: Model) -> list[tuple[str, str, str]]:
+    """Class, attribute, and the class of what is there in most of the traffic: chunks of text."""
+    path = [("UpdateSessionNotification", "update"), ("AgentMessageChunk", "content"), ("TextContent", "")]
+    has_all = {name for name, _ in path} <= {struct.name for struct in model.structs}
+    return [(owner, attr, usual) for (owner, attr), (usual, _) in pairwise(path)] if has_all else []
 
 
 def _received(model: Model, side: str, kind: str) -> str:

@@ -151,7 +151,7 @@ class Connection:
         self._clock = clock
         self._buffer = LineBuffer(self.limits.line)
         self._out = bytearray()
-        self._later: Callable[[], bytes] | None = None  # makes what follows that
+        self._later: Callable[[bytearray], object] | None = None  # appends what follows that
         self._next_id = 0
         self._pending: dict[RequestId, Method[Any, Any]] = {}  # ours, without an answer yet
         self._forgotten: set[RequestId] = set()  # of those, the ones that nobody waits for any more (RC-08)
@@ -202,13 +202,13 @@ class Connection:
         """
         if self.closed is not None:
             raise self.closed.again()
-        line = method.notification(params)
         if self._later is not None:
             self._settle()
-        if self._tap is not None:
-            self._show(self.role, line)
         out = self._out
-        out += line
+        start = len(out)
+        method.append_notification(params, out)
+        if self._tap is not None:
+            self._show(self.role, bytes(out[start:]))
         return len(out)
 
     def send_line(self, line: bytes) -> int:
@@ -225,10 +225,10 @@ class Connection:
         self._out += line
         return len(self._out)
 
-    def send_later(self, lines: Callable[[], bytes]) -> None:
+    def send_later(self, lines: Callable[[bytearray], object]) -> None:
         """Send whole lines that are made when it is time, as they leave or something follows; the caller vouches.
 
-        Raises `ConnectionClosed`.
+        `lines` appends them to what it gets. Raises `ConnectionClosed`.
         """
         if self.closed is not None:
             raise self.closed.again()
@@ -466,12 +466,12 @@ class Connection:
     def _settle(self) -> None:
         """Make what was to be made later."""
         if self._later is not None:
-            make, self._later = self._later, None
-            lines = make()
+            append, self._later = self._later, None
+            start = len(self._out)
+            append(self._out)
             if self._tap is not None:
-                for line in io.BytesIO(lines):
+                for line in io.BytesIO(self._out[start:]):
                     self._show(self.role, line)
-            self._out += lines
 
     def _tapped_read(self, line: bytes) -> Message:
         self._show(_OTHER[self.role], line)

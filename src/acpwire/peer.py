@@ -13,14 +13,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
 from contextvars import ContextVar, copy_context
 from inspect import isawaitable
 from itertools import islice
 from operator import length_hint
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, NoReturn, Self, TypeAlias, TypeVar
 
 from acpwire.connection import Answered, CancelRequested, Connection, Counters, Event, Ignored
 from acpwire.errors import (
@@ -104,6 +104,8 @@ class Peer:
         self._is_shut = asyncio.Event()
         self._first_answer: asyncio.TimerHandle | None = None
         self._shutdown: asyncio.Task[None] | None = None
+        self.sent: Coroutine[Any, Any, None] = _Sent(loop=self._loop)
+        """For those that have sent something to return, where there is nothing to wait for."""
         self.line = b""
         """The line that is being delivered, as it came."""
 
@@ -187,15 +189,18 @@ class Peer:
                 future.exception()  # it came at the same time, and is nobody's now
             raise
 
-    async def notify(self, method: Method[P, None], params: P) -> None:
-        """Send a notification; waits only while more than `Limits.unsent` bytes wait to be written (S-BP-02).
+    def notify(self, method: Method[P, None], params: P) -> Coroutine[Any, Any, None]:
+        """Send a notification; awaiting it waits only while more than `Limits.unsent` bytes are unsent (S-BP-02).
 
-        Raises `EncodeError` and `ConnectionClosed`. It is sent even where the waiting is cancelled.
+        Raises `EncodeError` and `ConnectionClosed`. It is sent by the call, even where the waiting is cancelled.
         """
         if self._broken is not None:
-            await self._gone()
-        if self.post(method, params) >= FLUSH:
-            await self.flow()
+            return self._gone()
+        trace = trace_context.get()
+        size = self._connection.notify(method, carrying(params, trace) if trace else params)
+        if not self._is_flush_due:
+            self._send_soon()
+        return self.flow() if size >= FLUSH else self.sent
 
     def post(self, method: Method[P, None], params: P) -> int:
         """Send a notification without ever waiting, and return how many bytes were not written yet.
@@ -210,19 +215,19 @@ class Peer:
             self._send_soon()
         return size
 
-    async def send_line(self, line: bytes) -> None:
+    def send_line(self, line: bytes) -> Coroutine[Any, Any, None]:
         """Send a line as it is, its LF included, as `notify` does; the caller vouches for it."""
         if self._broken is not None:
-            await self._gone()
+            return self._gone()
         size = self._connection.send_line(line)
         if not self._is_flush_due:
             self._send_soon()
-        if size >= FLUSH:
-            await self.flow()
+        return self.flow() if size >= FLUSH else self.sent
 
-    def post_later(self, lines: Callable[[], bytes]) -> None:
+    def post_later(self, lines: Callable[[bytearray], object]) -> None:
         """Send whole lines that are asked for when they are due: when it is time to write, or something follows them.
 
+        `lines` appends them to what it gets.
         Raises `ConnectionClosed`.
         """
         if self._broken is not None:
@@ -236,7 +241,7 @@ class Peer:
         if self._connection.unsent >= FLUSH:
             self._flush()
             await asyncio.sleep(0)
-            await self._room()
+        await self._room()
 
     async def drain(self) -> None:
         """Write what was sent, and wait while more than `Limits.unsent` bytes are left. Safe to cancel."""
@@ -568,6 +573,30 @@ def after_answer(callback: Callable[[], object]) -> None:
     if afters is None:
         raise UsageError("no request is being handled here, so there is no answer to wait for")
     afters.append(callback)
+
+
+class _Sent(asyncio.Future[None], Coroutine[Any, Any, None]):
+    """What was sent without having to wait: awaiting it takes a third of the time that a coroutine function takes.
+
+    It is a coroutine to whoever asks for one, such as `create_task`, and no future. It may be awaited more than once.
+    """
+
+    _asyncio_future_blocking = None  # type: ignore[assignment]  # what tells asyncio that it is no future
+
+    def __init__(self, *, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self.set_result(None)
+
+    def send(self, _: object) -> NoReturn:
+        """Nothing is left to do."""
+        raise StopIteration
+
+    def throw(self, error: Any, *_: object) -> NoReturn:
+        """Nothing handles it."""
+        raise error
+
+    def close(self) -> None:
+        """Nothing has to be cleaned up."""
 
 
 class _Turn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from acpwire import v2
 from acpwire.agent import AgentSession
 from acpwire.errors import EncodeError
+from acpwire.peer import FLUSH
 from tests.agent.script import said
 from tests.transports.loops import on_each_loop
 
@@ -61,6 +63,29 @@ async def test_lone_surrogates_line_feeds_and_many_texts_at_once() -> None:
             await session.send(chunk(text))
 
     assert told(await said(prompt)) == [("m", text.replace("\ud83d", "\ufffd")) for text in texts]
+
+
+@on_each_loop
+@pytest.mark.parametrize("length", [0, 1, 63, 65, 1_000, 30_000, 1_000_000])
+async def test_who_writes_waits_whenever_a_buffer_is_full(length: int) -> None:
+    """S-BP-02: texts are not added up one by one, and yet each buffer is as large as it should be, or a text larger."""
+    text = "x" * length
+    line = len(v2.SESSION_UPDATE.notification(v2.UpdateSessionNotification(session_id="s" * 40, update=chunk(text))))
+    buffers: list[int] = []
+
+    async def prompt(session: AgentSession) -> None:
+        async with session.agent_message("m") as message:
+            written = 0
+            while len(buffers) < 3:
+                waits = message.write(text)
+                written += 1
+                if inspect.iscoroutine(waits):
+                    buffers.append(written * line)
+                    written = 0
+                await waits
+
+    await said(prompt)
+    assert all(0.5 * FLUSH < size < 1.5 * FLUSH + line for size in buffers)
 
 
 @on_each_loop

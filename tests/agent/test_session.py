@@ -56,6 +56,7 @@ async def test_use_from_another_thread_is_refused_and_says_what_to_use() -> None
 
         def uses() -> Iterator[Any]:
             yield session.notice("x")
+            yield session.send(message("x"))
             yield writer.write("x")
             yield writer.replace("x")
             yield call.__aenter__()
@@ -71,11 +72,13 @@ async def test_use_from_another_thread_is_refused_and_says_what_to_use() -> None
             for plain in (session.foreground, session.requires_action):
                 with pytest.raises(UsageError, match="run_coroutine_threadsafe"):
                     plain()
-            asyncio.run_coroutine_threadsafe(session.notice("from a thread"), session.loop).result(10)
+            for use in (session.notice("a"), session.send(v2.Notice(title="b", severity="info")), writer.write("c")):
+                asyncio.run_coroutine_threadsafe(use, session.loop).result(10)
 
         await asyncio.to_thread(elsewhere)
 
-    assert [update["title"] for update in await said(prompt)] == ["from a thread"]
+    a, b, c = await said(prompt)
+    assert (a["title"], b["title"], c["content"]["text"]) == ("a", "b", "c")
 
 
 # --- what follows an answer -------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pty
 import socket
@@ -251,3 +252,13 @@ def test_a_descriptor_that_was_closed_after_the_start() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=TIMEOUT, check=False)
     assert b"UsageError: stdin (fd 0) is closed" in done.stderr
+
+
+def test_a_pipe_holds_more_than_a_block_so_that_its_ends_need_not_take_turns() -> None:
+    with agent() as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        read_line(process.stdout.fileno())
+        sizes = [fcntl.fcntl(pipe.fileno(), fcntl.F_GETPIPE_SZ) for pipe in (process.stdin, process.stdout)]
+    assert min(sizes) >= 4 * 64 * 1024

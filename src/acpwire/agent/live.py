@@ -140,7 +140,7 @@ class Live:
 
     def fall_silent(self, reason: str) -> None:
         """Say nothing any more, here and in the children."""
-        self.outgoing.closed = reason
+        self.outgoing.close(reason)
         self._registry.pop(self.id, None)
         for child in self._children:
             child.fall_silent(reason)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from threading import get_ident
 from typing import Any, Final, TypeAlias
@@ -28,6 +28,10 @@ __all__ = ["Chunk", "Chunks", "Outgoing", "new_id", "sendable"]
 Chunk: TypeAlias = v2.AgentMessageChunk | v2.AgentThoughtChunk
 _UPDATE: Final = v2.SESSION_UPDATE
 _HOLE: Final = "\x00acpwire"
+_SHORT: Final = 64
+"""Up to how many characters a text counts as a short one."""
+_TextContent: Final = v2.TextContent
+_CHUNKS: Final = frozenset({v2.AgentMessageChunk, v2.AgentThoughtChunk})
 _encoder = msgspec.json.Encoder()
 _log = logging.getLogger(__name__)
 
@@ -44,20 +48,16 @@ def sendable(value: Any) -> None:
         raise EncodeError("; ".join(f"{one.message} - at `{one.path}` ({one.requirement})" for one in wrong))
 
 
-def _plain_text(update: Any) -> str | None:
-    """The text of what is sent most, a chunk of nothing but text, in which nothing can be wrong; None of all else."""
-    if update.__class__ is not v2.AgentMessageChunk and update.__class__ is not v2.AgentThoughtChunk:
-        return None
-    content: Any = update.content
-    is_plain = (
-        content.__class__ is v2.TextContent
-        and content.text.__class__ is str
-        and update.message_id.__class__ is str
-        and update.meta is None
-        and content.meta is None
-        and content.annotations is None
-    )
-    return content.text if is_plain else None
+def _text(content: Any) -> str | None:
+    """The text of a block that is nothing but text, in which nothing can be wrong; None of all else."""
+    is_plain = content.__class__ is _TextContent and content.meta is None and content.annotations is None
+    return content.text if is_plain and content.text.__class__ is str else None
+
+
+def _is_text(update: Any) -> bool:
+    """Whether an update is a chunk of text in which nothing can be wrong."""
+    is_chunk = update.__class__ in _CHUNKS and update.meta is None and update.message_id.__class__ is str
+    return is_chunk and _text(update.content) is not None
 
 
 class Outgoing:
@@ -66,33 +66,40 @@ class Outgoing:
     def __init__(self, peer: Peer, session_id: str) -> None:
         self.session_id = session_id
         self.peer = peer
-        self.tee: Callable[[v2.SessionUpdate], object] | None = None
-        """Gets every update after it was sent."""
         self.closing = ""
         """Why nothing new may begin; empty while something may."""
-        self.closed = ""
-        """Why nothing may be sent any more; empty while something may."""
         self.replaying = asyncio.Lock()
         """Held by a replay."""
-        self.held: list[v2.SessionUpdate] | None = None
-        """What was said during a replay, to be sent after it; None while there is no replay."""
+        self.plain = self._thread = get_ident()
+        """The thread in which text may leave as bytes: 0 where somebody looks on, it has to wait, or must not leave."""
+        self._closed = ""
+        self._tee: Callable[[v2.SessionUpdate], object] | None = None
+        self._held: list[v2.SessionUpdate] | None = None  # what was said during a replay, to be sent after it
         self._goes_on = asyncio.Event()
         self._chunks: Chunks | None = None  # of the message whose text was sent last
-        self.thread = get_ident()
-        """The thread that it belongs to."""
+
+    def watch(self, tee: Callable[[v2.SessionUpdate], object]) -> None:
+        """Have every update given to somebody after it was sent."""
+        self._tee = tee
+        self.plain = 0
+
+    def close(self, reason: str) -> None:
+        """Send nothing any more, for this reason."""
+        self._closed = reason
+        self.plain = 0
 
     def check(self, *, begins: bool = False) -> None:
         """Raise `UsageError` where nothing can be sent from: another thread, or after the session was closed.
 
         `begins`: once it is being closed, too.
         """
-        if get_ident() != self.thread:
+        if get_ident() != self._thread:
             raise UsageError(
                 "a session belongs to the thread of its event loop: from a worker thread use "
                 "asyncio.run_coroutine_threadsafe(..., session.loop)"
             )
-        if self.closed or (begins and self.closing):
-            raise UsageError(f"session {self.session_id}: {self.closed or self.closing}")
+        if self._closed or (begins and self.closing):
+            raise UsageError(f"session {self.session_id}: {self._closed or self.closing}")
 
     def post(self, update: v2.SessionUpdate, *, is_own: bool = True) -> bool:
         """Send an update without waiting; `is_own`: not what a client said, which goes back as it came.
@@ -100,27 +107,36 @@ class Outgoing:
         Returns whether a sender that can wait should, by `flow`. Raises `EncodeError` for what a peer may refuse, and
         `ConnectionClosed`.
         """
-        text = _plain_text(update) if is_own else None
-        if text is not None and self.tee is None and self.held is None:
-            is_full = self._chunks_like(update).post(text)
-            if is_full is not None:
-                return is_full
+        is_full = self._as_text(update)
+        if is_full is not None:
+            return is_full
         self.check()
-        if is_own and text is None:
+        if is_own and not _is_text(update):
             sendable(update)
-        if self.held is None:
+        if self._held is None:
             return self._put(update) >= FLUSH
-        self.held.append(update)
+        self._held.append(update)
         return True
 
-    async def send(self, update: v2.SessionUpdate) -> None:
-        """Send an update; waits while the client takes nothing. It is sent even where the waiting is cancelled."""
-        if self.post(update):
-            await self.flow()
+    def send(self, update: v2.SessionUpdate) -> Coroutine[Any, Any, None]:
+        """Send an update; awaiting it waits while the client takes nothing.
+
+        It is sent by the call, even where the waiting is cancelled; from another thread, in the one that awaits it.
+        Raises as `post` does.
+        """
+        is_full = self._as_text(update)
+        if is_full is None:
+            if get_ident() != self._thread:
+                return self._send_there(update)
+            is_full = self.post(update)
+        return self.flow() if is_full else self.peer.sent
+
+    async def _send_there(self, update: v2.SessionUpdate) -> None:
+        await self.send(update) if get_ident() == self._thread else self.check()
 
     async def flow(self) -> None:
         """Wait where a sender should, after `post`: during a replay, and while the client takes nothing."""
-        while self.held is not None:
+        while self._held is not None:
             await self._goes_on.wait()
         await self.peer.flow()
 
@@ -134,7 +150,7 @@ class Outgoing:
     async def replay(self, updates: Iterable[v2.SessionUpdate], replayed: Callable[[v2.SessionUpdate], object]) -> None:
         """Send a history as it is, and what else is said meanwhile after it: it belongs to what follows."""
         async with self.replaying:
-            self.held = []
+            self._held, self.plain = [], 0
             self._goes_on.clear()
             try:
                 for update in updates:
@@ -143,7 +159,8 @@ class Outgoing:
                     replayed(update)
                     await self.peer.flow()
             finally:
-                held, self.held = self.held, None
+                held, self._held = self._held, None
+                self.plain = 0 if self._closed or self._tee else self._thread
                 self._goes_on.set()
                 with suppress(ConnectionClosed):  # those who said it are told when they say more
                     for update in held:
@@ -151,23 +168,29 @@ class Outgoing:
 
     def told(self, update: v2.SessionUpdate) -> None:
         """Tell those who look on; what they raise is their affair."""
-        if self.tee is not None:
+        if self._tee is not None:
             try:
-                self.tee(update)
+                self._tee(update)
             except Exception:  # noqa: BLE001  # it is logged, and whoever sends has nothing to do with it
                 _log.exception("what looks on at the updates of a session failed")
 
     def _put(self, update: v2.SessionUpdate) -> int:
         size = self.peer.post(_UPDATE, v2.UpdateSessionNotification(session_id=self.session_id, update=update))
-        if self.tee is not None:
+        if self._tee is not None:
             self.told(update)
         return size
 
-    def _chunks_like(self, chunk: Any) -> Chunks:
+    def _as_text(self, update: Any) -> bool | None:
+        """Send a chunk of text, which is sent most, as `Chunks.post` does. None: it is none, or cannot go as bytes."""
+        if get_ident() != self.plain or trace_context.get():
+            return None
         chunks = self._chunks
-        if chunks is None or chunks.message_id != chunk.message_id or chunks.kind is not chunk.__class__:
-            chunks = self._chunks = Chunks(self, chunk.__class__, chunk.message_id)
-        return chunks
+        if chunks is None or update.__class__ is not chunks.kind or update.message_id != chunks.message_id:
+            if not _is_text(update):
+                return None
+            chunks = self._chunks = Chunks(self, update.__class__, update.message_id)
+        text = None if update.meta is not None else _text(update.content)
+        return None if text is None else chunks.post(text)
 
 
 class Chunks:
@@ -183,43 +206,31 @@ class Chunks:
         self._texts: list[str] = []
         update = kind(message_id=message_id, content=v2.TextContent(text=_HOLE))
         line = _UPDATE.notification(v2.UpdateSessionNotification(session_id=outgoing.session_id, update=update))
-        self._head, _, self._tail = line.rpartition(v2.encode(_HOLE))
-        self._around = len(line)
-        self._size = 0
+        self._head, _, tail = line.rpartition(v2.encode(_HOLE))
+        self._between = tail + self._head  # instead of the line feed after each text, the last of which is cut
+        self._each = len(self._head) + len(tail)  # bytes of a line, less its text
+        self._most = 0
 
-    def post(self, text: str) -> bool | None:
-        """Send one without waiting; returns and raises what `Outgoing.post` does.
+    def post(self, text: str) -> bool:
+        """Send one without waiting; returns whether a sender should wait. Raises `ConnectionClosed`.
 
-        None: nothing was done. It cannot leave as bytes, as somebody looks on, it has to wait, or belongs to a trace;
-        or it must not leave at all. Its update is for `Outgoing.post`, which tells these apart.
+        To be called in `Outgoing.plain` alone, and outside of any trace.
         """
-        outgoing = self._outgoing
-        if (
-            text.__class__ is not str
-            or outgoing.tee is not None
-            or outgoing.held is not None
-            or outgoing.closed
-            or get_ident() != outgoing.thread
-            or trace_context.get()
-        ):
-            return None
         texts = self._texts
         if not texts:
-            outgoing.peer.post_later(self._lines)
+            self._outgoing.peer.post_later(self._append)
+            self._most = FLUSH // self._each + 1
         texts.append(text)
-        self._size = size = self._size + len(text) + self._around
-        return size >= FLUSH
+        if len(text) > _SHORT:  # to add up all sizes would take as long as the rest of this
+            self._most -= len(text) // self._each
+        return len(texts) >= self._most
 
-    def _lines(self) -> bytes:
-        texts = _encoded(self._texts)
-        self._texts.clear()
-        self._size = 0
-        return self._head + (self._tail + self._head).join(texts) + self._tail
-
-
-def _encoded(texts: list[str]) -> list[bytes]:
-    """Each as JSON; a lone surrogate becomes U+FFFD."""
-    try:
-        return _encoder.encode_lines(texts).splitlines()
-    except UnicodeEncodeError:
-        return [v2.encode(text) for text in texts]
+    def _append(self, lines: bytearray) -> None:
+        texts = self._texts
+        try:
+            encoded = _encoder.encode_lines(texts)
+        except UnicodeEncodeError:  # a lone surrogate becomes U+FFFD
+            encoded = b"".join(v2.encode(text) + b"\n" for text in texts)
+        texts.clear()
+        lines += self._head
+        lines += memoryview(encoded.replace(b"\n", self._between))[: -len(self._head)]

@@ -7,7 +7,7 @@ prompts get in, or what ends a session; that is the runtime's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, Final, TypeVar
 
@@ -97,21 +97,20 @@ class AgentSession:
         self._sent = sent
         self._has_options = has_options
         if retain or sent is not None:
-            live.outgoing.tee = self._watch
+            live.outgoing.watch(self._watch)
 
     def __repr__(self) -> str:
         return f"<AgentSession {self.id} {self.state.state}>"
 
     # --- writing --------------------------------------------------------------------------------------------------
 
-    async def send(self, update: v2.SessionUpdate) -> None:
+    def send(self, update: v2.SessionUpdate) -> Coroutine[Any, Any, None]:
         """Send any update. Raises `EncodeError` for what a client may refuse, and names the requirement.
 
         States are told by the runtime; "unknown" would be for work that really cannot be observed any more, not for
         work that is silent (ST-11).
         """
-        if self._outgoing.post(update):
-            await self._outgoing.flow()
+        return self._outgoing.send(update)
 
     def agent_message(self, message_id: str | None = None) -> MessageWriter:
         """A message to the user, to write block by block."""

@@ -7,8 +7,9 @@ sessions, or how updates leave. All of them are for the event loop's thread.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
+from threading import get_ident
 from types import TracebackType
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
@@ -17,6 +18,7 @@ import msgspec
 from acpwire import v2
 from acpwire.errors import ConnectionClosed, UsageError
 from acpwire.scope import Scope
+from acpwire.trace import trace_context
 
 from .outgoing import Chunks, Outgoing, new_id
 
@@ -65,21 +67,25 @@ class MessageWriter:
     ) -> None:
         pass
 
-    async def write(self, *content: Block) -> None:
-        """Append blocks; waits while the client takes nothing.
+    def write(self, *content: Block) -> Coroutine[Any, Any, None]:
+        """Append blocks; awaiting it waits while the client takes nothing.
 
-        What was given before a cancellation is sent. Raises `UsageError` after the session was closed,
-        `ConnectionClosed`, and `EncodeError`.
+        They are sent by the call, even where the waiting is cancelled. Raises `UsageError` after the session was
+        closed, `ConnectionClosed`, and `EncodeError`.
         """
-        texts = self._texts
-        if texts is None:
-            texts = self._texts = Chunks(self._outgoing, self._chunk, self.message_id)
+        outgoing = self._outgoing
+        if get_ident() != outgoing.plain or trace_context.get():
+            return self._write(content)
+        texts = self._texts or self._begin()
+        is_full = False
         for block in content:
-            is_full = texts.post(block) if isinstance(block, str) else None
-            if is_full is None:
-                is_full = self._outgoing.post(self._piece(block))
-            if is_full:
-                await self._outgoing.flow()
+            is_full = texts.post(block) if type(block) is str else outgoing.post(self._piece(block))
+        return outgoing.flow() if is_full else outgoing.peer.sent
+
+    async def _write(self, content: Sequence[Block]) -> None:
+        """The same where text cannot leave as bytes, or must not leave at all."""
+        for block in content:
+            await self._outgoing.send(self._piece(block))
 
     async def replace(self, *content: Block, meta: Any = msgspec.UNSET) -> None:
         """Put other content in the place of all that was written; without any, there is none (MS-03)."""
@@ -88,6 +94,10 @@ class MessageWriter:
     async def patch_meta(self, meta: dict[str, Any] | None) -> None:
         """Patch the message's `_meta`: a key that is None goes; None for all of it clears it (MT-03)."""
         await self._outgoing.send(self._whole(message_id=self.message_id, meta=meta))
+
+    def _begin(self) -> Chunks:
+        self._texts = Chunks(self._outgoing, self._chunk, self.message_id)
+        return self._texts
 
     def _piece(self, block: Block) -> v2.SessionUpdate:
         (content,) = blocks_of([block])

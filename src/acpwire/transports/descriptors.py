@@ -17,6 +17,7 @@ import select
 import selectors
 import socket
 import stat
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -29,6 +30,8 @@ from .channel import Channel, Ended, Received
 __all__ = ["DescriptorChannel", "PolledReader", "Reader", "ThreadReader", "Writer", "own_reader", "own_writer"]
 
 _BLOCK: Final = 64 * 1024
+_PIPE: Final = 256 * 1024
+"""How much a pipe is asked to hold. With what it holds by default its two ends wait for each other at each block."""
 
 
 def own_reader(fd: int) -> Reader:
@@ -69,6 +72,14 @@ def can_poll(fd: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def _widen(fd: int) -> None:
+    """Have a pipe hold more, where the system lets it."""
+    if sys.platform == "linux" and stat.S_ISFIFO(os.fstat(fd).st_mode):
+        with suppress(OSError):  # a user may have only so much memory in pipes
+            if fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) < _PIPE:
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
@@ -136,6 +147,7 @@ class PolledReader(Reader):
         self._blocking = os.get_blocking(fd)
         self._polls = False
         self._last = False
+        _widen(fd)
 
     def finish(self) -> None:
         """What is there already is the last, though somebody may keep the other side open. The descriptor is ours."""
@@ -299,6 +311,7 @@ class Writer:
         self._kept = bytearray()
         self._polls = False
         self._stopped = False
+        _widen(fd)
 
     def __len__(self) -> int:
         """How many bytes are kept."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, NoReturn, Protocol, TypeAlias, cast
 
 import msgspec
 
@@ -76,10 +76,13 @@ class _Message(
 class Notification(_Message, Generic[P, M], frozen=True, kw_only=True, tag_field="jsonrpc", tag="2.0"):
     """A message that is never answered (ER-01). `params` is typed where the method is known, else the raw JSON.
 
-    `Notification[P]` is one of any method, `Notification[P, Literal["x"]]` one of the method x.
+    `Notification[P]` is one of any method; what decodes `Notification[P, Literal["x"]]` takes the method x alone.
     """
 
-    method: M
+    if TYPE_CHECKING:
+        method: str
+    else:
+        method: M
     params: P
     _no_id: _Never | msgspec.UnsetType = msgspec.field(name="id", default=msgspec.UNSET)
 
@@ -180,12 +183,25 @@ class Method(Generic[P, R]):
 
         Raises `EncodeError`.
         """
-        value = encode_value(params)
-        if 10 in value or 13 in value:  # only from JSON that is passed on as it came, between its tokens
-            value = value.translate(_ONE_LINE)
-        if not value:
-            raise EncodeError("an empty Raw is no JSON value")
-        return self._head + value + b"}\n"
+        line = bytearray()
+        self.append_notification(params, line)
+        return bytes(line)
+
+    def append_notification(self, params: P, lines: bytearray) -> None:
+        """Append the line of a notification to others. Raises `EncodeError`; nothing is appended then."""
+        start = len(lines)
+        lines += self._head
+        try:
+            is_raw = CHECKS[type(params)](params)
+            _encode_into(params, lines, -1)
+            if is_raw:
+                lines[start:] = lines[start:].translate(_ONE_LINE)
+        except BaseException as error:  # noqa: BLE001  # it is raised again, once there is no half of a line any more
+            del lines[start:]
+            if not isinstance(error, UnicodeEncodeError):
+                _refuse(error)
+            lines += self._head + _encode_halves(params).translate(_ONE_LINE)
+        lines += b"}\n"
 
     def decode_params(self, raw: Buffer = EMPTY) -> P:
         """Decode params; absent ones and null are read as `{}` (ER-10). Raises `DecodeError`."""
@@ -421,9 +437,9 @@ def _or_none(tp: Any, raw: msgspec.Raw | None) -> Any:
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 _ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
-_COLON, _BRACE = b":}"
 _MESSAGES = frozenset({Notification, Request, Response, ErrorResponse})
-_encode = msgspec.json.Encoder(enc_hook=encode_hook).encode
+_encoder = msgspec.json.Encoder(enc_hook=encode_hook)
+_encode, _encode_into = _encoder.encode, _encoder.encode_into
 
 MAY_HOLD_FLOATS.update(
     {Notification: ("params",), Request: ("params",), ErrorObject: ("data",), ErrorResponse: ("error",)}
@@ -437,10 +453,15 @@ def encode_value(value: Any) -> bytes:
         return _encode(value)
     except UnicodeEncodeError:
         return _encode_halves(value)
-    except EncodeError:
-        raise
     except (TypeError, ValueError, RecursionError) as error:
-        raise EncodeError(str(error)) from error
+        _refuse(error)
+
+
+def _refuse(error: BaseException) -> NoReturn:
+    """Raise what encoding raised as an `EncodeError`, unless it is none of its."""
+    if isinstance(error, EncodeError) or not isinstance(error, TypeError | ValueError | RecursionError):
+        raise error
+    raise EncodeError(str(error)) from error
 
 
 def _encode_halves(value: Any) -> bytes:
@@ -466,8 +487,6 @@ def encode(message: Notification[Any] | Request[Any] | Response[Any] | ErrorResp
     if type(message) is Response and message.result is msgspec.UNSET:
         raise EncodeError("a response needs a result; `{}` where its method defines none")
     line = encode_value(message)
-    if line[-2] == _COLON or (line[-3] == _COLON and line[-2] == _BRACE):
-        raise EncodeError("an empty Raw is no JSON value")
     if 10 in line or 13 in line:  # only from JSON that is passed on as it came, between its tokens
         line = line.translate(_ONE_LINE)
     return line + b"\n"

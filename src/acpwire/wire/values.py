@@ -10,7 +10,7 @@ import binascii
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, cast
 
 import msgspec
@@ -127,64 +127,91 @@ def encode_hook(value: Any) -> Any:
 
 MAY_HOLD_FLOATS: dict[type, tuple[str, ...]] = {}
 """Class -> attributes in which a float may be, at any depth. Every generated package adds its own."""
+USUAL: dict[tuple[type, str], type] = {}
+"""Class and attribute -> the class of what is there in most of the traffic; it is looked into where it stands."""
 
 
-class _FiniteChecks(dict[type[Any], Callable[[Any], None]]):
+class _Checks(dict[type[Any], Callable[[Any], bool]]):
     """Type -> the function that looks into a value of it; made on first need, as this is half the cost of encoding."""
 
-    def __missing__(self, kind: type[Any]) -> Callable[[Any], None]:
+    def __missing__(self, kind: type[Any]) -> Callable[[Any], bool]:
         if issubclass(kind, msgspec.Struct):
             check = self._of_attributes(kind, MAY_HOLD_FLOATS.get(kind, kind.__struct_fields__))
         elif dataclasses.is_dataclass(kind):
-            check = self._of_attributes(None, tuple(field.name for field in dataclasses.fields(kind)))
+            check = self._of_attributes(kind, tuple(field.name for field in dataclasses.fields(kind)))
         elif issubclass(kind, float):
             check = _check_float
         elif issubclass(kind, Mapping):
             check = _check_mapping
+        elif issubclass(kind, msgspec.Raw):
+            check = _check_raw
         else:
             check = _check_items if issubclass(kind, list | tuple | set | frozenset) else _pass
         self[kind] = check
         return check
 
-    def _of_attributes(self, kind: type[msgspec.Struct] | None, attrs: tuple[str, ...]) -> Callable[[Any], None]:
-        """Straight code, as a loop over the attributes takes twice as long; what is not there is not looked into."""
-        absent = {field.name: field.default for field in msgspec.structs.fields(kind)} if kind else {}
-        lines = ["def check(value):", "    pass"]
-        for attr in attrs:
-            default = absent.get(attr)
-            condition = "" if default is msgspec.NODEFAULT else "if held is not None: "
-            if default is msgspec.UNSET:
-                condition = "if held is not UNSET and held is not None: "
-            lines += [f"    held = value.{attr}", f"    {condition}checks[type(held)](held)"]
-        made: dict[str, Any] = {"checks": self, "UNSET": msgspec.UNSET}
-        exec("\n".join(lines), made)  # noqa: S102  # made of attribute names of our own classes
-        check: Callable[[Any], None] = made["check"]
+    def _of_attributes(self, kind: type[Any], attrs: tuple[str, ...]) -> Callable[[Any], bool]:
+        """Straight code, as a loop over the attributes takes twice as long."""
+        names: dict[str, Any] = {"checks": self, "UNSET": msgspec.UNSET}
+        lines = ["is_raw = False", *self._looks(kind, attrs, "value", names), "return is_raw"]
+        exec("\n    ".join(["def check(value):", *lines]), names)  # noqa: S102  # made of names of our own
+        check: Callable[[Any], bool] = names["check"]
         return check
 
+    def _looks(self, kind: type[Any], attrs: tuple[str, ...], value: str, names: dict[str, Any]) -> Iterator[str]:
+        """Lines that look into attributes of a value; what is not there is not looked into."""
+        fields = msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else ()
+        absent = {field.name: field.default for field in fields}
+        for attr in attrs:
+            held, usual = f"{value}_{attr}", USUAL.get((kind, attr))
+            conditions: dict[Any, str] = {
+                msgspec.NODEFAULT: "True",
+                msgspec.UNSET: f"{held} is not UNSET and {held} is not None",
+            }
+            condition = conditions.get(absent.get(attr), f"{held} is not None")
+            yield f"{held} = {value}.{attr}"
+            if usual is not None:
+                names[usual.__name__] = usual
+                yield f"if type({held}) is {usual.__name__}:"
+                yield from (f"    {line}" for line in self._looks(usual, MAY_HOLD_FLOATS.get(usual, ()), held, names))
+                yield "    pass"
+            yield f"{'if' if usual is None else 'elif'} {condition}: is_raw = checks[type({held})]({held}) or is_raw"
 
-def _check_float(value: float) -> None:
+
+def _check_float(value: float) -> bool:
     if not math.isfinite(value):
         raise EncodeError(f"{value} has no JSON form")
+    return False
 
 
-def _check_mapping(value: Mapping[Any, object]) -> None:
-    for held in value.values():
-        CHECKS[type(held)](held)
+def _check_raw(value: msgspec.Raw) -> bool:
+    if not memoryview(value).nbytes:
+        raise EncodeError("an empty Raw is no JSON value")
+    return True
 
 
-def _check_items(value: Iterable[object]) -> None:
+def _check_mapping(value: Mapping[Any, object]) -> bool:
+    return _check_items(value.values())
+
+
+def _check_items(value: Iterable[object]) -> bool:
+    is_raw = False
     for held in value:
-        CHECKS[type(held)](held)
+        is_raw = CHECKS[type(held)](held) or is_raw
+    return is_raw
 
 
-def _pass(_: object) -> None:
-    """Nothing in such a value can be a float."""
+def _pass(_: object) -> bool:
+    """Nothing in such a value can be a float, or JSON as it came."""
+    return False
 
 
-CHECKS = _FiniteChecks()
-"""`CHECKS[type(value)](value)` refuses NaN and Infinity, which JSON has no form for and msgspec would write as null.
+CHECKS = _Checks()
+"""`CHECKS[type(value)](value)` looks at what msgspec writes without looking, before anything is encoded.
 
-Raises `EncodeError`. Not a function, as calling one more would be felt in encoding.
+It refuses NaN and Infinity, which JSON has no form for and msgspec would write as null, and a `Raw` that is empty. It
+says whether there is any other `Raw`: JSON that goes out as it came may have line breaks between its tokens. Raises
+`EncodeError`. Not a function, as calling one more would be felt in encoding.
 """
 
 

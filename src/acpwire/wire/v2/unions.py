@@ -20,7 +20,7 @@ from msgspec import Meta
 
 from acpwire.wire.lenient import ALTERNATIVE, ERROR, NULL, SKIP, Decoding, Tables, TaggedUnion
 from acpwire.wire.sending import Rule, Validator
-from acpwire.wire.values import MAY_HOLD_FLOATS, WireStruct
+from acpwire.wire.values import MAY_HOLD_FLOATS, USUAL, WireStruct
 
 from . import types as t
 
@@ -1205,6 +1205,14 @@ FLOATS: Mapping[type[WireStruct], tuple[str, ...]] = {
 """Class -> attributes in which a float may be, at any depth; `encode` looks there for NaN and Infinity."""
 
 MAY_HOLD_FLOATS.update(FLOATS)
+
+MOSTLY: Mapping[tuple[type, str], type] = {
+    (t.UpdateSessionNotification, "update"): t.AgentMessageChunk,
+    (t.AgentMessageChunk, "content"): t.TextContent,
+}
+"""Class and attribute -> the class of what is there in most of the traffic; looked into first."""
+
+USUAL.update(MOSTLY)
 
 VALUES: Mapping[str, tuple[str, ...]] = {
     "ToolKind": ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other", ),
