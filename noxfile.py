@@ -118,7 +118,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def interop(session: nox.Session) -> None:
-    """Clients of others drive an agent, and both sides tell the same; installs a node where there is none of 20."""
+    """Other SDKs at the other end, as clients and as agents; arguments after `--` are words of their names."""
     session.install("-q", "-e", ".")
     place = Path(session.create_tmp())
     official, npm = place / "official", place / "npm"

@@ -2,7 +2,8 @@
 
     comparing  what both directions need: folding, telling differences, known faults
     clients    the clients of others, which drive `agent_ours`
-    agents     the agents of others, which our client drives
+    agents     the agents of others, which our client drives, and what must come of it
+    driving    that client
     story      what those have to tell
     variants   what there is to tell
 

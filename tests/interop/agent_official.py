@@ -90,7 +90,8 @@ class Work:
     prompt: list[Any]
     message_id: str
     answer: asyncio.Future[Any]
-    cancelled: asyncio.Event
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Agent:
@@ -129,12 +130,12 @@ class Agent:
         except RequestError as error:
             note(what, {"code": error.code, "data": error.data})
 
-    def asked(self, session: Session, request: JSON) -> Awaitable[Any]:
+    def asked(self, session_id: str, request: JSON) -> Awaitable[Any]:
         """Ask for permission."""
         subject: JSON = request.get("subject") or {}
         if "toolCall" in subject:
-            session.history.append({"sessionUpdate": "tool_call_update", **subject["toolCall"]})
-        params: JSON = {**request, "sessionId": session.id}
+            self.sessions[session_id].history.append({"sessionUpdate": "tool_call_update", **subject["toolCall"]})
+        params: JSON = {**request, "sessionId": session_id}
         note("asks", params)
         typed = schema.RequestPermissionRequest.model_validate(params)
         members = {name: getattr(typed, name) for name in typed.model_fields_set if name != "field_meta"}
@@ -174,12 +175,13 @@ class Agent:
 
     async def wait(self, work: Work) -> None:
         await work.cancelled.wait()
+        work.cancelled.clear()
 
-    async def ask(self, work: Work, request: JSON) -> None:
-        await self.outcome("permission", self.asked(work.session, request))
+    async def ask(self, work: Work, request: JSON, of: str | None = None) -> None:
+        await self.outcome("permission", self.asked(of or work.session.id, request))
 
     async def withdraw(self, work: Work, request: JSON) -> None:
-        asking = asyncio.ensure_future(self.asked(work.session, request))
+        asking = asyncio.ensure_future(self.asked(work.session.id, request))
         asyncio.get_running_loop().call_soon(asking.cancel)  # after it has begun
         with suppress(asyncio.CancelledError):
             await asking
@@ -200,15 +202,14 @@ class Agent:
 
     async def follow(self, work: Work, steps: list[list[Any]]) -> None:
         """Go through steps."""
-        work.session.works.append(work)
         try:
             for step, *arguments in steps:
                 await getattr(self, step)(work, *arguments)
         except Exception:  # noqa: BLE001  # whatever it is, the other side is to hear of it
             traceback.print_exc()
             os._exit(1)
-        finally:
-            work.session.works.remove(work)
+        work.session.works.remove(work)
+        work.over.set()
 
     async def replay(self, session: Session) -> None:
         """The history once more, each thing emptied before it is told again, for who has it already."""
@@ -276,8 +277,9 @@ class Agent:
         heard("session/close", params)
         session = self.open(params["session_id"])
         session.is_open = False
-        for work in session.works:
+        for work in [*session.works]:
             work.cancelled.set()
+            await work.over.wait()
 
     async def delete_session(self, **params: Any) -> Any:
         heard("session/delete", params)
@@ -288,7 +290,8 @@ class Agent:
         session = self.open(params["session_id"])
         session.told += 1
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        work = Work(session, params["prompt"], f"u{session.told}", answer, asyncio.Event())
+        work = Work(session, params["prompt"], f"u{session.told}", answer)
+        session.works.append(work)  # at once: the next message may cancel it
         steps = self.story["prompts"].get(work.prompt[0].text, self.story["prompts"]["other"])
         task = asyncio.ensure_future(self.follow(work, steps))
         self.running.add(task)

@@ -41,12 +41,17 @@ async function outcome(what, asked) {
   }
 }
 
-function ask(session, request, options, what = "permission") {
+function ask(sessionId, request, options, what = "permission") {
   const { toolCall } = request.subject ?? {};
-  if (toolCall) session.history.push({ sessionUpdate: "tool_call_update", ...toolCall });
-  const params = { ...request, sessionId: session.id };
+  if (toolCall) sessions.get(sessionId)?.history.push({ sessionUpdate: "tool_call_update", ...toolCall });
+  const params = { ...request, sessionId };
   note("asks", params);
   return outcome(what, connection.client.request(calls.session.requestPermission, params, options));
+}
+
+function elicit(params) {
+  note("elicits", params);
+  return outcome("elicitation", connection.client.request(calls.elicitation.create, params));
 }
 
 const numbered = (update, number) => ({ ...update, content: { ...update.content, text: `${number} ` } });
@@ -74,33 +79,42 @@ const steps = {
       await breathe();
     }
   },
-  wait: ({ cancel }) => cancel.opened,
-  ask: ({ session }, request) => ask(session, request),
+  wait: async (work) => {
+    await work.cancel.opened;
+    work.cancel = latch();
+  },
+  ask: ({ session }, request, of) => ask(of ?? session.id, request),
   withdraw: ({ session }, request) => {
     const taken = new AbortController();
-    const asked = ask(session, request, { cancellationSignal: taken.signal }, "withdrawn");
+    const asked = ask(session.id, request, { cancellationSignal: taken.signal }, "withdrawn");
     setImmediate(() => taken.abort());
     return asked;
   },
-  elicit: ({ session }, request) => {
-    const params = { ...request, sessionId: session.id };
-    note("elicits", params);
-    return outcome("elicitation", connection.client.request(calls.elicitation.create, params));
-  },
+  elicit: ({ session }, request) => elicit({ ...request, sessionId: session.id }),
+  inquire: ({ requestId }, request) => elicit({ ...request, requestId }),
   complete: (_, elicitationId) => connection.client.notify(calls.elicitation.complete, { elicitationId }),
+  notify: (_, method, params) => connection.client.notify(method, params),
   request: (_, method, params) => outcome("request", connection.client.request(method, params)),
 };
 
 async function follow(work, todo) {
-  work.session.works.add(work);
+  const { works } = work.session;
+  works.add(work);
   try {
     for (const [step, ...rest] of todo) await steps[step](work, ...rest);
   } catch (error) {
     console.error(error);
     process.exit(1);
   } finally {
-    work.session.works.delete(work);
+    works.delete(work);
   }
+}
+
+// A session that did not exist before.
+function made(cwd) {
+  const session = { id: `s${(made.number = (made.number ?? 0) + 1)}`, cwd, isOpen: true, history: [], works: new Set(), told: 0 };
+  sessions.set(session.id, session);
+  return session;
 }
 
 function open(sessionId) {
@@ -131,14 +145,14 @@ const noted = (handler) => (context) => {
   return handler(context);
 };
 
-const connection = acp
-  .agent({ name: "story" })
-  .onRequest(methods.initialize, noted(() => story.initialize))
+const app = acp.agent({ name: "story" });
+for (const [method, answer] of Object.entries(story.answers)) app.onRequest(method, noted(() => answer));
+const connection = app
+  .onRequest(methods.initialize, noted(() => ({ ...story.initialize, capabilities: story.more })))
   .onRequest(methods.auth.login, noted(() => ({})))
   .onRequest(methods.auth.logout, noted(() => ({})))
   .onRequest(methods.session.new, noted(async ({ params }) => {
-    const session = { id: `s${sessions.size + 1}`, cwd: params.cwd, isOpen: true, history: [], works: new Set(), told: 0 };
-    sessions.set(session.id, session);
+    const session = made(params.cwd);
     await follow({ session }, story.early);
     return { sessionId: session.id, ...story.setup };
   }))
@@ -158,23 +172,27 @@ const connection = acp
     open(params.sessionId);
     return { configOptions: story.setup.configOptions.map((one) => ({ ...one, currentValue: params.value })) };
   }))
-  .onRequest(methods.session.close, noted(({ params }) => {
+  .onRequest(methods.session.close, noted(async ({ params }) => {
     const session = open(params.sessionId);
     session.isOpen = false;
     cancel(session);
+    await Promise.all([...session.works].map((work) => work.followed));
     return {};
   }))
+  .onRequest(methods.session.fork, noted(({ params }) => ({ sessionId: made(params.cwd).id })))
+  .onRequest(methods.toolCall.cancel, noted(({ params }) => cancel(open(params.sessionId)) ?? {}))
+  .onRequest(methods.terminal.cancel, noted(({ params }) => cancel(open(params.sessionId)) ?? {}))
   .onRequest(methods.session.delete, noted(({ params }) => {
     sessions.delete(params.sessionId);
     return {};
   }))
-  .onRequest(methods.session.prompt, noted(({ params, signal }) => {
+  .onRequest(methods.session.prompt, noted(({ params, signal, requestId }) => {
     const session = open(params.sessionId);
     const [answer, cancel] = [latch(), latch()];
     const messageId = `u${(session.told += 1)}`;
     signal.addEventListener("abort", () => cancel.open());
-    const todo = story.prompts[params.prompt[0].text] ?? story.prompts.other;
-    void follow({ session, prompt: params.prompt, messageId, answer, cancel }, todo);
+    const work = { session, requestId, prompt: params.prompt, messageId, answer, cancel };
+    work.followed = follow(work, story.prompts[params.prompt[0].text] ?? story.prompts.other);
     return answer.opened;
   }))
   .onNotification(methods.session.cancel, noted(({ params }) => cancel(open(params.sessionId))))

@@ -73,6 +73,11 @@ def typed(update: Any) -> v2.SessionUpdate:
     return v2.decode(v2.SessionUpdate, json.dumps(update, separators=(",", ":")).encode())
 
 
+def decoded(kind: Any, raw: Iterable[Any]) -> list[Any]:
+    """Values of a type from their JSON."""
+    return [v2.decode(kind, json.dumps(one, separators=(",", ":")).encode()) for one in raw]
+
+
 def folded(updates: Iterable[v2.SessionUpdate]) -> Snapshot:
     """What updates add up to."""
     transcript = Transcript()

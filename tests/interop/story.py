@@ -1,9 +1,9 @@
 """What the agents of others have to tell, as JSON: each follows it through its own SDK and writes down what it did.
 
-`STORY` is what an agent reads: the answer to `initialize`; the updates `early`, before a session is answered for, and
-the members of that answer, `setup`; for when history is told again, which updates are `live` alone, and what to send
-before those that would double what they add to; by the text of a prompt what is done then, a list of steps. A step is
-its name and its arguments:
+`STORY` is what an agent reads: the answer to `initialize`, the capabilities of those that can `more`, and the `answers`
+to what they are asked for it; the updates `early`, before a session is answered for, and the members of that answer,
+`setup`; for when history is told again, which updates are `live` alone, and what to send before those that would double
+what they add to; by the text of a prompt what is done then, a list of steps. A step is its name and its arguments:
 
     insert                  say the user's message: what came, under an id of the agent's own
     answer                  answer the prompt with that id; work goes on
@@ -12,11 +12,13 @@ its name and its arguments:
     update UPDATE [OF]      send an update of the session, or of another one
     count N UPDATE          send so many, their texts numbered
     endless UPDATE          send them until the session is cancelled
-    wait                    wait until the session is cancelled
-    ask REQUEST             ask for permission, and write down the answer
+    wait                    wait until the session is cancelled, or a part of it
+    ask REQUEST [OF]        ask for permission, of the session or of another one, and write down the answer
     withdraw REQUEST        ask and take it back at once
     elicit REQUEST          ask for input, and write down the answer
+    inquire REQUEST         the same for the prompt that is not answered yet
     complete ID             say that what happened at a URL is over
+    notify METHOD PARAMS    send a notification
     request METHOD PARAMS   send a request of one's own, and write down the answer
 
 Names that begin with an underscore are custom ones, the others that no schema lists are of times to come (EX-02).
@@ -303,6 +305,7 @@ CHILDREN: list[Step] = [
     [*update("state_update", state="running", background=[]), CHILD],
     [*update("agent_message_chunk", messageId="m", content=text("helping")), CHILD],
     [*update("tool_call_update", toolCallId="t", title="Help", status="completed"), CHILD],
+    ["ask", {"title": "May it?", "options": options()}, CHILD],
     [*update("state_update", state="idle", stopReason="end_turn"), CHILD],
     update(
         "session_message_chunk", messageId="back", content=text("do"), senderSessionId=CHILD, recipientSessionId="s1"
@@ -404,24 +407,51 @@ def emptied() -> JSON:
     return table
 
 
+CAPABILITIES: JSON = {
+    "session": {
+        "prompt": {"image": {}, "audio": {}, "embeddedContext": {}},
+        "mcp": {"stdio": {}, "http": {}},
+        "delete": {},
+        "additionalDirectories": {},
+    },
+    "auth": {},
+    "_meta": {"story": {"echo": True}},
+}
 STORY: JSON = {
     "initialize": {
         "protocolVersion": 2,
         "info": {"name": "story", "version": "1.0", "title": "Story", "_meta": {"by": "us"}},
-        "capabilities": {
-            "session": {
-                "prompt": {"image": {}, "audio": {}, "embeddedContext": {}},
-                "mcp": {"stdio": {}, "http": {}},
-                "delete": {},
-                "additionalDirectories": {},
-            },
-            "auth": {},
-            "_meta": {"story": {"echo": True}},
-        },
+        "capabilities": CAPABILITIES,
         "authMethods": [
             {"type": "agent", "methodId": "key", "name": "Key", "description": "By key"},
             {"type": "_riddle", "methodId": "sphinx", "name": "Sphinx", "legs": [4, 2, 3]},
         ],
+    },
+    "more": {
+        **CAPABILITIES,
+        "session": {**CAPABILITIES["session"], "fork": {}, "archive": {}, "status": {}, "title": {}},
+        "auth": {"status": {}},
+        "providers": {},
+    },
+    "answers": {
+        "auth/status": {"state": "authenticated", "accounts": [{"label": "Ada", "active": True}]},
+        "providers/list": {
+            "providers": [
+                {
+                    "providerId": "main",
+                    "supported": ["anthropic", "_own"],
+                    "required": True,
+                    "current": {"apiType": "_own", "baseUrl": "https://example.org/"},
+                },
+                {"providerId": "off", "supported": [], "required": False, "current": None},
+            ]
+        },
+        "providers/set": {},
+        "providers/disable": {},
+        "session/archive": {},
+        "session/unarchive": {},
+        "session/status": {"status": "open", "state": {"state": "idle", "stopReason": "end_turn", "background": []}},
+        "session/set_title": {"title": "Branch"},
     },
     "early": [update("session_info_update", title="Early"), update("notice", severity="info", title="Early")],
     "live": ["notice", "state_update"],
@@ -503,6 +533,18 @@ STORY: JSON = {
             reason="error",
             error={"code": -32000, "message": "Sign in first", "data": {"methods": ["key"]}},
         ),
+        "stop its parts": [
+            ["inquire", FORM],
+            *work(
+                update("tool_call_update", toolCallId="slow", status="in_progress", capabilities={"cancel": {}}),
+                update("terminal_update", terminalId="slow", command="sleep", capabilities={"cancel": {}}),
+                ["wait"],
+                update("tool_call_update", toolCallId="slow", status="cancelled", capabilities=None),
+                ["wait"],
+                update("terminal_update", terminalId="slow", exitStatus={"signal": "SIGTERM"}, capabilities=None),
+                ["notify", "auth/status_update", {"state": "_expired", "accounts": []}],
+            ),
+        ],
         "other": work(),
     },
 }
