@@ -148,11 +148,13 @@ class Meetings:
         """Definitions of one name that never met: parts of the envelopes, what no message has, and names used anew."""
         parts = _envelope_parts(self._sources[0], self.old), _envelope_parts(self._sources[1], self.new)
         found = [reached(s, [*s.methods, *part]) for s, part in zip((self.old, self.new), parts, strict=True)]
+        for name in sorted(parts[0] & parts[1]):  # whatever message has them besides, they are in every one
+            self._walk((name, name), name, {"agent", "client"}, "both ways: every message")
         for name in sorted(self.old.defs.keys() & self.new.defs.keys()):
             where = [name in names for names in found]
             if any(name in pair for pair in self.met) or name.endswith("/other") or where[0] != where[1]:
                 continue
-            if name in parts[0] & parts[1] or not any(where):
+            if not any(where):
                 self._walk((name, name), name, {"agent", "client"}, "both ways: every message")
             elif self.comparison.are_alike(name, name):
                 self._walk((name, name), name, {"agent", "client"}, "both ways: other messages")

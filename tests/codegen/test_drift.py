@@ -143,6 +143,18 @@ def test_a_path_is_the_shortest_way_from_a_message() -> None:
     assert change.path == "agent -> client: far params.x.inner.rows (in 2 messages)"
 
 
+def test_what_every_response_may_have_breaks_though_flags_absorb_it_in_a_member() -> None:
+    sides: list[load.Source] = []
+    for needs in (["code"], []):
+        error = {"type": "object", "properties": {"code": {"type": "integer"}}, "required": needs}
+        answer = {"properties": {"id": {}, "result": {}, "error": {"$ref": "#/$defs/Error"}}}
+        defs = {"Error": error, "Answer": answer, **_tell("One", failed={"$ref": "#/$defs/Error", **LENIENT})}
+        sides.append(_schema(defs, {"anyOf": [{"$ref": "#/$defs/Answer"}]}))
+    (change,) = compare(sides[0], sides[1], {}).changes
+    assert (change.cls, change.name, change.receiver, change.sender) == ("RQ-", "Error.code", "breaking", "none")
+    assert change.methods == ("agent -> client: one params", "both ways: every message")
+
+
 # --- rules that no draft has needed yet, or that more than one needs ----------------------------------------------
 
 STRING: Node = {"type": "string"}
