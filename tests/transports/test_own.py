@@ -256,7 +256,8 @@ def test_a_descriptor_that_was_closed_after_the_start() -> None:
 
 def test_a_pipe_holds_more_than_a_block_so_that_its_ends_need_not_take_turns() -> None:
     with agent() as process:
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.write(b"\n")
         process.stdin.flush()
         read_line(process.stdout.fileno())
