@@ -7,5 +7,6 @@
     story      what those have to tell
     variants   what there is to tell
 
-The programs of others are `client_*` and `agent_*`; each runs in an environment of its own.
+The programs of others are `client_*`, `agent_*`, and `older_*`, agents of version 1; each runs in an environment of its
+own.
 """

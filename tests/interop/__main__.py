@@ -23,7 +23,7 @@ def main(*chosen: str) -> int:
     sdk = str(Path(os.environ["ACPWIRE_INTEROP_NPM"]) / SDK)
     python = os.environ["ACPWIRE_INTEROP_RC"]
     problems: list[str] = []
-    for side, check in (("client", clients.check), ("agent", agents.check)):
+    for side, check in (("client", clients.check), ("agent", agents.check), ("older", agents.check_older)):
         peers = {
             f"typescript {side}": [node, str(HERE / f"{side}_typescript.mjs"), sdk],
             f"official {side}": [python, str(HERE / f"{side}_official.py")],

@@ -101,6 +101,7 @@ class Agent:
         self.story = story
         self.sessions: dict[str, Session] = {}
         self.running: set[asyncio.Task[None]] = set()
+        self.seen = asyncio.Event()
         self.client: Any = None
 
     def on_connect(self, client: Any) -> None:
@@ -182,7 +183,8 @@ class Agent:
 
     async def withdraw(self, work: Work, request: JSON) -> None:
         asking = asyncio.ensure_future(self.asked(work.session.id, request))
-        asyncio.get_running_loop().call_soon(asking.cancel)  # after it has begun
+        await self.seen.wait()
+        asking.cancel()
         with suppress(asyncio.CancelledError):
             await asking
 
@@ -316,6 +318,7 @@ class Agent:
 
     async def handle_extension_notification(self, method: str, params: Any) -> None:
         note(method, params)
+        self.seen.set()
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ const latch = () => {
   return { open, opened };
 };
 
+const seen = latch();
+
 async function tell(sessionId, update) {
   note("update", { sessionId, update });
   sessions.get(sessionId)?.history.push(update);
@@ -86,9 +88,8 @@ const steps = {
   ask: ({ session }, request, of) => ask(of ?? session.id, request),
   withdraw: ({ session }, request) => {
     const taken = new AbortController();
-    const asked = ask(session.id, request, { cancellationSignal: taken.signal }, "withdrawn");
-    setImmediate(() => taken.abort());
-    return asked;
+    void seen.opened.then(() => taken.abort());
+    return ask(session.id, request, { cancellationSignal: taken.signal }, "withdrawn");
   },
   elicit: ({ session }, request) => elicit({ ...request, sessionId: session.id }),
   inquire: ({ requestId }, request) => elicit({ ...request, requestId }),
@@ -197,7 +198,7 @@ const connection = app
   }))
   .onNotification(methods.session.cancel, noted(({ params }) => cancel(open(params.sessionId))))
   .onRequest("_story/echo", (params) => params, noted(({ params }) => params))
-  .onNotification("_story/told", (params) => params, noted(() => undefined))
+  .onNotification("_story/told", (params) => params, noted(() => seen.open()))
   .connect(acp.ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
 
 await connection.closed;

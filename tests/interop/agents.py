@@ -23,7 +23,7 @@ import acpwire
 from acpwire import v2
 from acpwire.transcript import Message
 
-from .comparing import Fault, Report, Said, came_to, decoded, differences, faults_of, folded, typed, updates_of
+from .comparing import SECONDS, Fault, Report, Said, came_to, decoded, differences, faults_of, folded, typed, updates_of
 from .driving import Driven, drive
 from .story import BLOCKS, CHILD, COMMANDS, FILLED, JSON, LONE, MANY, SELECT, STORY, text
 
@@ -137,7 +137,7 @@ REQUESTS: dict[str, list[Any]] = {
     "session/close": [{"sessionId": "s1"}, {"sessionId": "s2"}],
     "session/delete": [{"sessionId": "s2"}],
     "_story/echo": [{"text": f"half {LONE}", "n": 1}, {}],
-    "_story/told": [{"a": None}],
+    "_story/told": [{"seen": "Never mind"}],
 }
 """What an agent is asked, method by method."""
 CANCELLED = {"outcome": "cancelled"}
@@ -191,6 +191,8 @@ def check(name: str, command: list[str]) -> list[str]:
             driven = asyncio.run(drive([*command, str(story), str(written)], lines))
         except (acpwire.Error, TimeoutError) as error:
             return [f"{name}: {error!r}"]
+        if not written.exists():
+            return [f"{name}: TR-07: it did not end by itself when its input had ended"]
         record: list[Said] = [json.loads(line) for line in written.read_text("utf-8").splitlines()]
         wire = [json.loads(one.line) for one in acpwire.read_capture(lines) if one.sender == "agent"]
     check_agent(report, driven, record)
@@ -200,6 +202,23 @@ def check(name: str, command: list[str]) -> list[str]:
     if driven.more:
         check_more(report, driven, record)
     return report.close(sum(map(len, driven.client.updates.values())))
+
+
+def check_older(name: str, command: list[str]) -> list[str]:
+    """Meet an agent that speaks version 1 alone: it is told apart, and ended (IN-04)."""
+    report = Report(name, faults_of(name, FAULTS))
+
+    async def meet() -> str:
+        async with asyncio.timeout(SECONDS), acpwire.spawn_agent(*command):
+            return "it was taken for one of version 2"
+
+    try:
+        came: object = asyncio.run(meet())
+    except (acpwire.Error, TimeoutError, ValueError) as error:
+        came = error
+    told = came.data if isinstance(came, acpwire.VersionMismatch) else repr(came)
+    report.expect("met", told, {"requested": 2, "supported": [1]})
+    return report.close(0)
 
 
 def check_agent(report: Report, driven: Driven, record: list[Said]) -> None:
@@ -236,7 +255,7 @@ def check_requests(report: Report, driven: Driven, record: list[Said]) -> None:
     echoed = {"text": "\ufffd", "deep": [None, 1.5]}  # our own strings have no halves
     unknown = {"code": -32601, "data": {"method": "_story/unknown"}}
     report.expect("request", came_to(record, "request"), [echoed, unknown])
-    report.expect("inserted", driven.ids, [f"u{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 14)])
+    report.expect("inserted", driven.ids, [f"u{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 1, 14)])
     report.expect("held", came_to(record, "held"), ["u11", "u13"])
     report.expect("ends", driven.ends, ENDS + ENDS[1 : 1 + (len(more) > 0)])
     large = decoded(v2.SessionConfigOption, [{**SELECT, "currentValue": "large"}])

@@ -60,9 +60,11 @@ class Watching(acpwire.Client):
     async def request_permission(self, session: ClientSession, request: v2.RequestPermissionRequest) -> Any:
         self.asked.append(request)
         if request.title in {"Go on?", "Never mind"}:
-            if request.title == "Go on?":
-                self.waits.set()
             try:
+                if request.title == "Go on?":
+                    self.waits.set()
+                else:
+                    await session.agent.notify(TOLD, {"seen": request.title})
                 await asyncio.Event().wait()
             finally:
                 self.taken_back.append(request.title)
@@ -155,11 +157,10 @@ async def drive(command: list[str], wire: Path) -> Driven:
         )
         await driven.tried(session.prompt("refuse"))
         await driven.tried(agent.request(ECHO, msgspec.Raw(b'{"text":"half \\ud800","n":1}')))
-        await agent.notify(TOLD, {"a": None})
         await driven.tried(session.set_config_option("model", "large"))
         await cancel(driven, session)
         other = await agent.new_session(cwd="/other")
-        await driven.ended(await other.prompt("many"))
+        await driven.through(other, await other.prompt("many"))
         await resume(driven, session)
         await close(driven, other)
         await agent.delete_session(await agent.resume_session(other.id, cwd="/other"))

@@ -14,7 +14,7 @@ what they add to; by the text of a prompt what is done then, a list of steps. A 
     endless UPDATE          send them until the session is cancelled
     wait                    wait until the session is cancelled, or a part of it
     ask REQUEST [OF]        ask for permission, of the session or of another one, and write down the answer
-    withdraw REQUEST        ask and take it back at once
+    withdraw REQUEST        ask, and take it back once the client has sent the notification `_story/told`
     elicit REQUEST          ask for input, and write down the answer
     inquire REQUEST         the same for the prompt that is not answered yet
     complete ID             say that what happened at a URL is over

@@ -61,8 +61,8 @@ def test_null_counts_as_absence_only_where_it_is() -> None:
 
 
 def test_a_fault_that_does_not_show_is_a_failure() -> None:
-    report = Report("peer", [Fault("peer", "XX-01", "it is late", re.compile("^late:"))])
-    assert report.close(0) == ["peer: XX-01 is kept now: it is late"]
+    report = Report("peer", [Fault("peer", "a rule", "it is late", re.compile("^late:"))])
+    assert report.close(0) == ["peer: a rule is kept now: it is late"]
     report.expect("late", 1, 2)
     assert report.close(0) == []
     report.expect("early", 1, 2)
