@@ -21,6 +21,7 @@ from msgspec.structs import fields
 
 import acpwire
 from acpwire import v2
+from acpwire.capture import Record
 from acpwire.transcript import Message
 
 from .comparing import SECONDS, Fault, Report, Said, came_to, decoded, differences, faults_of, folded, typed, updates_of
@@ -30,52 +31,72 @@ from .story import BLOCKS, CHILD, COMMANDS, FILLED, JSON, LONE, MANY, SELECT, ST
 OFFICIAL = "official agent"
 FOLDED = "^(?:live|again|afresh|afresh and live)"
 FAULTS = tuple(
-    Fault(OFFICIAL, requirement, what, re.compile(difference))
-    for requirement, what, difference in (
+    Fault(peer, requirement, what, re.compile(difference))
+    for peer, requirement, what, difference in (
         (
+            "typescript agent",
+            "PL-29",
+            "handlers are tried one by one, so that a prompt overtakes a cancellation whose handler came to be later",
+            r"^turns\.[23]: ",
+        ),
+        (
+            OFFICIAL,
             "CT-05",
             "a `lastModified` that is no date of its own format becomes null, both ways",
             rf"(?:^sent|^session/prompt|{FOLDED}).*\.annotations\.last_?[mM]odified: None, not 'yesterday'$",
         ),
         (
+            OFFICIAL,
             "TC-17",
             "the capabilities of tool calls are dropped",
             rf"^sent \d+ tool_call_update\.capabilities: nothing|{FOLDED}\.tool_call early\.capabilities: None",
         ),
-        ("TM-11", "the capabilities of terminals are dropped", r"^sent \d+ terminal_update\.capabilities: nothing"),
-        ("TM-10", "the size of terminals is dropped", r"^sent \d+ terminal_update\.size: nothing"),
         (
+            OFFICIAL,
+            "TM-11",
+            "the capabilities of terminals are dropped",
+            r"^sent \d+ terminal_update\.capabilities: nothing",
+        ),
+        (OFFICIAL, "TM-10", "the size of terminals is dropped", r"^sent \d+ terminal_update\.size: nothing"),
+        (
+            OFFICIAL,
             "TM-08",
             "an exit code below zero becomes null",
             rf"(?:^sent \d+ terminal_update|{FOLDED}\.terminal sh)\.exit_?[sS]tatus\.exit_?[cC]ode: None, not -9$",
         ),
         (
+            OFFICIAL,
             "MT-01",
             "the `_meta` of a diff's patch is dropped",
             rf"^sent \d+ tool_call_content_chunk.*\.patch\._meta: nothing|{FOLDED}.*\.patch\.meta: None",
         ),
         (
+            OFFICIAL,
             "CM-02",
             "commands have no `type`, so that whoever reads them drops them, and commands of other types are none",
             rf"^(?:sent|came) \d+ available_commands_update\.|{FOLDED}\.commands\.|^commands: 0, not 3$",
         ),
-        ("SS-08", "the commands in the answers to setup requests are dropped", r"^set up\.0"),
+        (OFFICIAL, "SS-08", "the commands in the answers to setup requests are dropped", r"^set up\.0"),
         (
+            OFFICIAL,
             "US-04",
             "a cost in another unit than an ISO 4217 currency becomes null",
             rf"(?:^sent \d+ usage_update\.cost|{FOLDED}\.usage\.2): None, not .*'credits'",
         ),
         (
+            OFFICIAL,
             "BG-01",
             "what goes on in the background is dropped from states",
             r"^sent \d+ state_update\.background: nothing, not \[",
         ),
         (
+            OFFICIAL,
             "SR-07",
             "the error of work that failed is dropped from the idle state that tells of it",
             r"^sent \d+ state_update\.error: nothing|^ends\.6\.1: None, not -32000$",
         ),
         (
+            OFFICIAL,
             "TC-15",
             "raw input and output whose members' names have lone surrogates are refused",
             r'^refused: .*"rawOutput": \{"\\ud800"',
@@ -90,6 +111,7 @@ def prompts(session: str, *words: str) -> list[Any]:
     return [{"sessionId": session, "prompt": [text(one)]} for one in words]
 
 
+AFTER = prompts("s1", "after")[0]
 REQUESTS: dict[str, list[Any]] = {
     "initialize": [
         {
@@ -122,11 +144,12 @@ REQUESTS: dict[str, list[Any]] = {
         *prompts("s1", "everything", "halves", "answer first", "ask", "elicit", "extend", "fail"),
         {"sessionId": "s1", "prompt": [text("half \ufffd"), *BLOCKS]},
         *prompts("s1", "refuse", "ask and wait", "held", "endless", "held"),
+        AFTER,
         *prompts("s2", "many"),
         *prompts("s1", "gone", "other"),
         *prompts("s2", "endless"),
     ],
-    "session/cancel": [{"sessionId": "s1"}] * 2,
+    "session/cancel": [{"sessionId": "s1"}] * 3,
     "session/set_config_option": [{"sessionId": "s1", "configId": "model", "type": "id", "value": "large"}],
     "session/list": [{}, {"cursor": ""}] * 3,
     RESUME: [
@@ -176,7 +199,7 @@ ENDS = [
     ("error", -32000),
     ("end_turn", None),
     *[("cancelled", None)] * 2,
-    *[("end_turn", None)] * 2,
+    *[("end_turn", None)] * 3,
     ("cancelled", None),
 ]
 
@@ -194,9 +217,10 @@ def check(name: str, command: list[str]) -> list[str]:
         if not written.exists():
             return [f"{name}: TR-07: it did not end by itself when its input had ended"]
         record: list[Said] = [json.loads(line) for line in written.read_text("utf-8").splitlines()]
-        wire = [json.loads(one.line) for one in acpwire.read_capture(lines) if one.sender == "agent"]
+        wire = list(acpwire.read_capture(lines))
     check_agent(report, driven, record)
     check_requests(report, driven, record)
+    check_wire(report, wire)
     check_updates(report, driven, record, wire)
     check_folded(report, driven, record)
     if driven.more:
@@ -255,7 +279,9 @@ def check_requests(report: Report, driven: Driven, record: list[Said]) -> None:
     echoed = {"text": "\ufffd", "deep": [None, 1.5]}  # our own strings have no halves
     unknown = {"code": -32601, "data": {"method": "_story/unknown"}}
     report.expect("request", came_to(record, "request"), [echoed, unknown])
-    report.expect("inserted", driven.ids, [f"u{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 1, 14)])
+    report.expect("inserted", driven.ids, [f"u{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8, 14, 1, 15)])
+    turns = [what for what, value in record if what == "session/cancel" or value == AFTER]
+    report.expect("turns", turns, ["session/cancel"] * 3 + ["session/prompt"])  # it cancels what was before it (PL-29)
     report.expect("held", came_to(record, "held"), ["u11", "u13"])
     report.expect("ends", driven.ends, ENDS + ENDS[1 : 1 + (len(more) > 0)])
     large = decoded(v2.SessionConfigOption, [{**SELECT, "currentValue": "large"}])
@@ -280,22 +306,33 @@ def check_more(report: Report, driven: Driven, record: list[Said]) -> None:
     report.expect("snapshot of more", driven.kept["more"], folded(updates_of(record, "s3")))
 
 
-def check_updates(report: Report, driven: Driven, record: list[Said], wire: list[JSON]) -> None:
+def check_wire(report: Report, wire: list[Record]) -> None:
+    """Every line of both sides is a message, and every result fits its request."""
+    malformed = [one.line for one in wire if isinstance(one.message, v2.Malformed)]
+    report.expect("malformed", malformed, [])
+    report.expect("results that do not fit", [str(one.fault) for one in wire if one.fault is not None], [])
+
+
+def check_updates(report: Report, driven: Driven, record: list[Said], wire: list[Record]) -> None:
     """Each update went over the wire as it was told, in its place, and came as it went."""
     updates = driven.client.updates
     report.expect("unequal", driven.unequal, [])
     report.expect("sessions", sorted(updates), ["child", "s1", "s2", *(["s3"] if driven.more else [])])
     report.expect("children", driven.client.children, [CHILD, CHILD])
-    notified = [one["params"] for one in wire if one.get("method") == "session/update"]
+    lines = [one.line for one in wire if one.sender == "agent" and b'"method":"session/update"' in one.line]
+    notified = [(json.loads(line)["params"], line) for line in lines]
     for session, came in updates.items():
         told = [value["update"] for value in came_to(record, "update") if value["sessionId"] == session]
-        sent = [value["update"] for value in notified if value["sessionId"] == session]
+        sent = [(value["update"], line) for value, line in notified if value["sessionId"] == session]
         report.expect(f"number sent of {session}", len(sent), len(told))
         report.expect(f"number that came of {session}", len(came), len(sent))
-        for number, (left, right) in enumerate(zip(sent, told, strict=False)):
+        for number, ((left, _), right) in enumerate(zip(sent, told, strict=False)):
             report.problems += differences(left, right, f"sent {number} {right['sessionUpdate']}")
-        for number, (update, right) in enumerate(zip(came, sent, strict=False)):
-            report.problems += misread(update, right, f"came {number} {right['sessionUpdate']}")
+        for number, (update, (right, line)) in enumerate(zip(came, sent, strict=False)):
+            path = f"came {number} {right['sessionUpdate']}"
+            report.problems += misread(update, right, path)
+            if isinstance(update, v2.UnknownVariant) and update.raw not in line:  # byte for byte (EX-03)
+                report.problems.append(f"{path}: {update.raw!r}, not {line!r}")
 
 
 def misread(update: v2.SessionUpdate, sent: JSON, path: str) -> Iterator[str]:

@@ -189,6 +189,8 @@ async def cancel(driven: Driven, session: ClientSession) -> None:
     await driven.tried(driven.agent.request(ECHO, {}))  # by then it was sent
     withdrawn.cancel()
     await asyncio.wait([withdrawn])
+    await session.cancel()  # of nothing; what comes next goes out in the same write
+    await driven.through(session, await session.prompt("after"))
 
 
 async def close(driven: Driven, session: ClientSession) -> None:
