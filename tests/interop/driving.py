@@ -171,7 +171,7 @@ async def drive(command: list[str], wire: Path) -> Driven:
 
 
 async def cancel(driven: Driven, session: ClientSession) -> None:
-    """Cancel a work that waits for permission with a prompt that is held, one that goes on, and one request."""
+    """Cancel a work that waits for permission with a prompt that is held, one that goes on, a request, and nothing."""
     held = asyncio.ensure_future(session.prompt("held"))
     waiting = await session.prompt("ask and wait")
     await driven.client.waits.wait()
