@@ -21,7 +21,7 @@ import msgspec
 
 from . import surrogates
 from .errors import DecodeError, EncodeError
-from .lenient import Decoding, Tables, fault_of
+from .lenient import Decoding, Tables, TagFirst, fault_of
 from .lines import OversizedLine
 from .values import CHECKS, MAY_HOLD_FLOATS, Buffer, WireStruct, encode_hook
 
@@ -277,15 +277,14 @@ def line_decoder(
     slow = reader.read
     if fast is None:
         return slow
-    name = fast.name
 
     one_pass: Callable[[bytes], Notification[Any]]
+    unknown = _UnknownTag(decoding, fast)
 
     def first(line: bytes) -> Notification[Any]:
         """Stands in for the decoder until it is needed: building it resolves every annotation it reaches."""
         nonlocal one_pass
-        generic: Any = Notification
-        one_pass = decoding.strict(generic[fast.params, Literal[name]] | _Guard).decode
+        one_pass = decoding.strict(_line_of(fast.params, fast.name)).decode
         message: Notification[Any] = one_pass(line)
         return message
 
@@ -295,11 +294,49 @@ def line_decoder(
         try:
             if line.isascii() or _is_utf8(line):
                 return one_pass(line)
+        except msgspec.ValidationError as error:
+            message = unknown.read(line, error)
+            if message is not None:
+                return message
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             pass
         return slow(line)
 
     return decode
+
+
+def _line_of(params: type[msgspec.Struct], name: str) -> Any:
+    """The type of a line that is a notification of one method."""
+    generic: Any = Notification
+    return generic[params, Literal[name]] | _Guard
+
+
+class _UnknownTag:
+    """Reads notifications of one method that most likely failed for an unknown tag: of them nothing else is read."""
+
+    def __init__(self, decoding: Decoding, method: Method[Any, Any]) -> None:
+        self._decoding, self._method = decoding, method
+        self._first: TagFirst | None = None
+        self._where = ""  # the end of what msgspec says of an unknown tag
+        self._one_pass: Callable[[bytes], Notification[Any]] | None = None  # building it takes long
+
+    def read(self, line: bytes, error: msgspec.ValidationError) -> Notification[Any] | None:
+        """The line, if its params can be read by their tag; None otherwise."""
+        if not self._where:
+            self._prepare()
+        if self._first is None or self._one_pass is None or not str(error).endswith(self._where):
+            return None
+        try:
+            params = self._first.read(self._one_pass(line).params)
+        except (msgspec.DecodeError, DecodeError, RecursionError, UnicodeDecodeError):
+            return None
+        return Notification(method=self._method.name, params=params)
+
+    def _prepare(self) -> None:
+        self._first = first = self._decoding.tag_first(self._method.params)
+        self._where = f"`$.params.{first.path}`" if first else "there is none"
+        if first is not None:
+            self._one_pass = self._decoding.strict(_line_of(first.unread, self._method.name)).decode
 
 
 class _Reader:

@@ -66,6 +66,17 @@ class Tables(NamedTuple):
     """Class -> JSON name of a member -> its flags; what a base class says holds for its subclasses."""
 
 
+class TagFirst(NamedTuple):
+    """A class that holds a union, read by the union's tag first."""
+
+    unread: type[msgspec.Struct]
+    """The same with the union as it came, to be decoded strictly."""
+    path: str
+    """Where in the class its tag is."""
+    read: Callable[[Any], Any]
+    """Makes the class of `unread`. Raises what a plan does."""
+
+
 class Decoding:
     """Decodes values of one generated package: strictly, and where that fails leniently."""
 
@@ -109,6 +120,32 @@ class Decoding:
         except RecursionError as deep:
             raise fault_of(deep) from None
         return value
+
+    def tag_first(self, cls: type[WireStruct]) -> TagFirst | None:
+        """How to read a class by the tag of the union in it before anything else of that; None if it holds none."""
+        fields = msgspec.structs.fields(cls)
+        found = ((field, self._union_of(_without_unset(field.type))) for field in fields)
+        held, union = next(((field, union) for field, union in found if union is not None), (None, None))
+        if held is None or union is None:
+            return None
+        again: Any = msgspec.field  # its overloads know no field that may have either default
+        members: list[Any] = [
+            (
+                one.name,
+                msgspec.Raw if one is held else one.type,
+                again(name=one.encode_name, default=one.default, default_factory=one.default_factory),
+            )
+            for one in fields
+        ]
+        choose, attr = self._union(union), held.name
+
+        def read(unread: msgspec.Struct) -> Any:
+            values = msgspec.structs.asdict(unread)
+            values[attr] = choose(values[attr])
+            return cls(**values)
+
+        unread = msgspec.defstruct(f"Unread{cls.__name__}", members, kw_only=True, gc=False)
+        return TagFirst(unread, f"{held.encode_name}.{union.tag}", read)
 
     def strict(self, tp: Any) -> msgspec.json.Decoder[Any]:
         """The decoder that takes no second look."""
