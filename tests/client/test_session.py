@@ -251,6 +251,10 @@ async def test_a_session_is_resumed_in_its_own_directory_and_replayed_if_that_is
         other = await while_(quietly(), agent.resume_session("t", cwd="/t"))
         assert other.state == v2.StateUpdate(state="unknown"), "nobody has said that it is idle"
 
+    async with connected() as (script, agent):
+        again = await while_(quietly(), agent.resume_session(other))
+        assert again is not other, "that one is of a connection that is gone"
+
 
 @on_each_loop
 async def test_resuming_again_patches_what_is_known_and_doubles_nothing() -> None:

@@ -238,7 +238,7 @@ class AgentConnection:
         return await self._made(v2.SESSION_NEW, request)
 
     async def fork_session(
-        self, session: ClientSession | str, *, cwd: str | os.PathLike[str], **setup: Any
+        self, session: ClientSession | v2.SessionInfo | str, *, cwd: str | os.PathLike[str], **setup: Any
     ) -> ClientSession:
         """Make a session from another one's history (UN-01); `setup` as for `new_session`."""
         self.need("session.fork")
@@ -247,7 +247,7 @@ class AgentConnection:
 
     async def resume_session(
         self,
-        session: v2.SessionInfo | str,
+        session: ClientSession | v2.SessionInfo | str,
         *,
         cwd: str | os.PathLike[str] | None = None,
         replay: bool = False,
@@ -255,13 +255,13 @@ class AgentConnection:
         mcp_servers: Sequence[v2.McpServer] = (),
         system_prompt: v2.SystemPrompt | None = None,
     ) -> ClientSession:
-        """Take up a session: its own directory is taken from its info, else it must be given (SS-18).
+        """Take up a session, of an earlier connection too; by its id alone, its directory must be given (SS-18).
 
         With `replay` the agent tells its whole history first, which adds to what is known here already (SS-12, SS-19).
         """
         session_id = self._root(session)
         known = self.sessions.get(session_id)
-        listed = session.cwd if isinstance(session, v2.SessionInfo) else None
+        listed = None if isinstance(session, str) else session.cwd
         where = cwd if cwd is not None else listed or (known.cwd if known is not None else None)
         if where is None:
             raise UsageError("resume_session needs the session's cwd: give it, or the SessionInfo from list_sessions")
@@ -330,7 +330,7 @@ class AgentConnection:
         await self.peer.request(v2.SESSION_ARCHIVE, v2.ArchiveSessionRequest(session_id=session_id))
         self._gone(session_id)
 
-    async def unarchive_session(self, session: v2.SessionInfo | str) -> None:
+    async def unarchive_session(self, session: ClientSession | v2.SessionInfo | str) -> None:
         """Take a session out of the archive; it is not resumed by that (UN-02)."""
         self.need("session.archive")
         await self.peer.request(v2.SESSION_UNARCHIVE, v2.UnarchiveSessionRequest(session_id=_id_of(session)))
