@@ -60,7 +60,7 @@ class LineBuffer:
 
     def feed(self, block: bytes) -> list[bytes]:
         """Take the next block and return the lines that end in it, in order."""
-        lines = io.BytesIO(block).readlines()
+        lines = [*io.BytesIO(block)]
         tail = lines.pop() if lines and lines[-1][-1] != 10 else b""
         first = self._joined(lines[0]) if lines and self._size else None
         if tail:
