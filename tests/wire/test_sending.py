@@ -9,6 +9,7 @@ import pytest
 
 from acpwire import v2
 from acpwire.wire.sending import KINDS
+from acpwire.wire.v2.unions import VALUES
 from tests.models.strategies import instances, samples
 
 TEXT = v2.TextContent(text="hi")
@@ -89,6 +90,42 @@ def test_bounds_of_the_schema_come_first_and_alone() -> None:
 def test_custom_tags_begin_with_an_underscore() -> None:  # EX-01
     message = v2.AgentMessageChunk(message_id="m", content=v2.UnknownVariant("hologram", b'{"type":"hologram"}'))
     assert told(message) == [("$.content", "EX-01")]
+
+
+LOG = v2.UnknownVariant("log", b'{"type":"log"}')
+ODD = b'{"sessionUpdate":"state_update","state":"odd"}'
+CHUNK = v2.AgentMessageChunk(message_id="m", content=v2.UnknownVariant("hologram", b'{"type":"hologram"}'))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            v2.ToolCallUpdate(tool_call_id="t", kind="exec"),
+            f"'exec' is none of {', '.join(VALUES['ToolKind'])}, and custom values begin with '_'",
+        ),
+        (
+            v2.StateUpdate(state="idle", stop_reason="done"),
+            f"'done' is none of {', '.join(VALUES['StopReason'])}, and custom values begin with '_'",
+        ),
+        (
+            v2.Notice(severity="fatal", title="t"),
+            "'fatal' is none of info, warning, error, and custom values begin with '_'",
+        ),
+        (CHUNK, "'hologram' is none of text, image, audio, resource_link, resource, and custom tags begin with '_'"),
+        (
+            v2.ToolCallUpdate(tool_call_id="t", content=[v2.Content(content=TEXT), LOG]),
+            "'log' is none of content, diff, terminal, and custom tags begin with '_'",
+        ),
+        (LOG, "'log' is reserved for the protocol: custom tags begin with '_'"),
+        (
+            v2.UpdateSessionNotification(session_id="s", update=v2.UnknownVariant("state_update", ODD)),
+            "'state_update' is reserved for the protocol: custom tags begin with '_'",
+        ),
+    ],
+)
+def test_a_value_or_tag_that_is_not_known_is_told_with_those_that_are(value: Any, message: str) -> None:  # EX-01
+    assert [(violation.message, violation.requirement) for violation in v2.validate(value)] == [(message, "EX-01")]
 
 
 WRAPPED: list[tuple[Callable[[Any], Any], str]] = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast, get_args
 
 import msgspec
 
@@ -40,6 +40,7 @@ class Validator:
 
     def __init__(self, rules: Mapping[type[WireStruct], Sequence[Rule]], tables: Tables) -> None:
         self._rules = rules
+        self._unions = tables.unions
         self._unforgiving = Decoding(tables._replace(flags={}))
 
     def validate(self, value: Any) -> list[Violation]:
@@ -72,12 +73,11 @@ class Validator:
         except (ValueError, TypeError, RecursionError) as error:
             yield Violation(path, str(error), "schema")
 
-    def _walk(self, value: Any, path: str) -> Iterator[Violation]:
+    def _walk(self, value: Any, path: str, holder: tuple[type[WireStruct], str] | None = None) -> Iterator[Violation]:
+        """What is wrong with a value and all in it; `holder` is the class and the attribute that it stands in."""
         if isinstance(value, UnknownVariant):
             if not value.tag.startswith("_"):
-                yield Violation(
-                    path, f"{value.tag!r} is reserved for the protocol: custom tags begin with `_`", "EX-01"
-                )
+                yield Violation(path, _no_tag(value.tag, () if holder is None else self._tags(*holder)), "EX-01")
         elif isinstance(value, WireStruct):
             for base in type(value).__mro__:
                 for rule in self._rules.get(base, ()):
@@ -85,14 +85,37 @@ class Validator:
                     if held is not None and held is not msgspec.UNSET:
                         yield from self._apply(rule, value, held, f"{path}.{json_name(value, rule.attr)}")
             for attr, name in zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True):
-                yield from self._walk(getattr(value, attr), f"{path}.{name}")
+                yield from self._walk(getattr(value, attr), f"{path}.{name}", (type(value), attr))
         elif isinstance(value, list | tuple):
             for index, item in enumerate(cast("Iterable[Any]", value)):
-                yield from self._walk(item, f"{path}[{index}]")
+                yield from self._walk(item, f"{path}[{index}]", holder)
+
+    def _tags(self, owner: type[WireStruct], attr: str) -> Sequence[str]:
+        """The tags that are known of the union in an attribute; none where it holds no union with a name."""
+        (held,) = (field.type for field in msgspec.structs.fields(owner) if field.name == attr)
+        for name in _names(held):
+            if name in self._unions:
+                return [*self._unions[name].variants]
+        return ()
 
     def _apply(self, rule: Rule, owner: WireStruct, held: Any, path: str) -> Iterator[Violation]:
         for at, message in KINDS[rule.kind](held, rule.argument, owner):
             yield Violation(path + at, message, rule.requirement)
+
+
+def _names(annotation: Any) -> Iterator[str]:
+    """The names of the aliases in an annotation."""
+    for held in getattr(annotation, "__metadata__", ()):
+        if isinstance(held, str):
+            yield held
+    for part in get_args(annotation):
+        yield from _names(part)
+
+
+def _no_tag(tag: str, known: Sequence[str]) -> str:
+    if not known or tag in known:
+        return f"{tag!r} is reserved for the protocol: custom tags begin with '_'"
+    return f"{tag!r} is none of {', '.join(known)}, and custom tags begin with '_'"
 
 
 # --- the kinds of rule: (value, argument, owner) -> (where below the member, what is wrong) ---------------------------
@@ -124,7 +147,7 @@ def _uri(held: Any, _: Any, __: WireStruct) -> Found:
 def _open(held: Any, known: Sequence[str], _: WireStruct) -> Found:
     for at, item in _each(held):
         if item not in known and not str(item).startswith("_"):
-            yield at, f"{item!r} is reserved for the protocol: custom values begin with `_`"
+            yield at, f"{item!r} is none of {', '.join(known)}, and custom values begin with '_'"
 
 
 def _at_most(held: Any, limit: int, _: WireStruct) -> Found:
