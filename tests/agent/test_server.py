@@ -16,7 +16,7 @@ from acpwire.agent import Agent, AgentSession, UserPrompt, extension, serve
 from acpwire.errors import RequestError, SessionNotFound, UsageError
 from acpwire.limits import Limits
 from acpwire.transports import pair, spawn_process
-from tests.agent.script import INITIALIZE, TEXT, Script, agent_of, dumps, serving, session_of
+from tests.agent.script import INITIALIZE, TEXT, Script, agent_of, doing, dumps, serving, session_of
 from tests.transports.loops import PROGRAMS, on_each_loop
 
 
@@ -54,6 +54,52 @@ async def test_an_older_version_is_refused_with_what_is_spoken_here(version: int
 
 
 @pytest.mark.parametrize(
+    "members",
+    [
+        '"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":true},"terminal":true}',
+        '"protocolVersion":1,"clientCapabilities":{},"clientInfo":{"name":"editor","version":"1"}',
+        '"clientCapabilities":null,"protocolVersion":0',
+        '"protocolVersion":1,"info":5,"capabilities":[]',
+        '"protocolVersion":1,"info":{"name":"\\ud83d","version":1}',
+        '"protocolVersion":1',
+    ],
+)
+@on_each_loop
+async def test_a_client_of_an_older_version_is_told_the_version_whatever_else_it_says(members: str) -> None:
+    """IN-03, IN-15: its own version has other members than this one."""
+    version = 0 if ":0" in members else 1
+    async with serving(agent_of(echo), initialize=None) as script:
+        await script.send(f'{{"jsonrpc":"2.0","id":"a","method":"initialize","params":{{{members}}}}}')
+        error = {
+            "code": -32022,
+            "message": "Unsupported protocol version",
+            "data": {"requested": version, "supported": [2]},
+        }
+        await script.expect({"jsonrpc": "2.0", "id": "a", "error": error})
+        assert (await script.call("initialize", **INITIALIZE))["protocolVersion"] == 2
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        '"method":"initialize","params":{"protocolVersion":"1"}',
+        '"method":"initialize","params":{"protocolVersion":true}',
+        '"method":"initialize","params":{"protocolVersion":1.5}',
+        '"method":"initialize","params":{"protocolVersion":-1}',
+        '"method":"initialize","params":{"clientCapabilities":{}}',
+        '"method":"initialize","params":[1]',
+        '"method":"initialize"',
+        '"method":"session/list","params":{"protocolVersion":1,"cursor":5}',
+    ],
+)
+@on_each_loop
+async def test_what_names_no_version_is_told_what_is_wrong_with_it(request_: str) -> None:
+    async with serving(agent_of(echo), initialize=None) as script:
+        await script.send(f'{{"jsonrpc":"2.0","id":1,{request_}}}')
+        assert (await script.receive_json())["error"]["code"] == -32602
+
+
+@pytest.mark.parametrize(
     "params", [{"protocolVersion": 3, "info": 5}, {"protocolVersion": 9}, {"protocolVersion": 2, **INITIALIZE}]
 )
 @on_each_loop
@@ -76,7 +122,7 @@ async def test_initialization_may_be_repeated_until_something_else_is_asked_for(
     """IN-05."""
     async with serving(agent_of(echo)) as script:
         assert (await script.call("initialize", **INITIALIZE))["protocolVersion"] == 2
-        assert (await script.call("initialize", protocolVersion=1, info={}))["code"] in {-32022, -32602}
+        assert (await script.call("initialize", protocolVersion=1, info={}))["code"] == -32022
         await session_of(script)
         assert (await script.call("initialize", **INITIALIZE))["code"] == -32600
 
@@ -325,6 +371,49 @@ async def test_what_is_not_overridden_is_not_served(method: str) -> None:
     params = {"sessionId": "s", "cwd": "/", "title": "t", "methodId": "m"}
     async with serving(agent_of(echo)) as script:
         assert (await script.call(method, **params))["code"] == -32601
+
+
+@on_each_loop
+async def test_why_a_tool_call_or_terminal_cannot_be_cancelled_is_told() -> None:
+    """TC-19, TM-11."""
+    go_on = asyncio.Event()
+
+    async def prompt(session: AgentSession, _: UserPrompt) -> None:
+        async with session.tool_call("x", tool_call_id="plain"), session.terminal(terminal_id="plain"):
+            await session.agent_message().write("runs")
+            await go_on.wait()
+        async with (
+            session.tool_call("x", tool_call_id="final", can_cancel=True) as call,
+            session.terminal(terminal_id="final", can_cancel=True) as terminal,
+        ):
+            await call.complete()
+            await terminal.exit(0)
+            await asyncio.Event().wait()
+
+    async with serving(agent_of(prompt)) as script:
+        session = await session_of(script)
+
+        async def refused(name: str) -> list[str]:
+            calls = [("tool_call/cancel", {"toolCallId": name}), ("terminal/cancel", {"terminalId": name})]
+            errors = [await script.call(method, sessionId=session, **params) for method, params in calls]
+            assert [error["code"] for error in errors] == [-32602, -32602]
+            return [error["message"] for error in errors]
+
+        await doing(script, session)
+        unknown = [f"No such {kind} is running: it is unknown, or final already" for kind in ("tool call", "terminal")]
+        assert await refused("none") == unknown
+        assert await refused("plain") == [
+            f"This {kind} cannot be cancelled: its capabilities do not say that it can be"
+            for kind in ("tool call", "terminal")
+        ]
+        go_on.set()
+        await script.until(lambda one: one.get("params", {}).get("update", {}).get("exitStatus") == {"exitCode": 0})
+        assert await refused("final") == [
+            f"This {kind} cannot be cancelled: it is final already" for kind in ("tool call", "terminal")
+        ]
+        assert await refused("plain") == unknown
+        await script.tell("session/cancel", sessionId=session)
+        await script.idle(session)
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,11 @@ class Live:
     def cancel_entity(self, kind: str, entity_id: str) -> None:
         """Cancel a tool call or a terminal for itself. Raises -32602 where that cannot be (TC-19, TM-11)."""
         entity = self.running.get((kind, entity_id))
-        if entity is None or not entity.can_cancel:
-            raise RequestError(INVALID_PARAMS, "It cannot be cancelled: unknown, final, or without that capability")
+        if entity is None:  # what has been left is not remembered
+            raise RequestError(INVALID_PARAMS, f"No such {kind} is running: it is unknown, or final already")
+        if not entity.can_cancel:
+            why = "it is final already" if entity.is_over else "its capabilities do not say that it can be"
+            raise RequestError(INVALID_PARAMS, f"This {kind} cannot be cancelled: {why}")
         entity.cancel()
 
     def shut(self, reason: str, grace: float) -> Awaitable[None]:

@@ -7,14 +7,13 @@ process that `run_agent` makes of an agent. Does not know: what an agent does wi
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import signal
 import sys
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
-
-import msgspec
 
 from acpwire import v2
 from acpwire.connection import Connection, Tap
@@ -471,21 +470,13 @@ def _check_option(options: Sequence[v2.SessionConfigOption], request: v2.SetSess
     raise RequestError(INVALID_PARAMS, "No such option - at `$.params.configId`")
 
 
-class _InitializeParams(msgspec.Struct, rename="camel"):
-    protocol_version: int
-
-
-class _InitializeMessage(msgspec.Struct):
-    params: _InitializeParams
-
-
 def _mended_initialize(line: Malformed) -> Request[Any] | None:
-    """`initialize` of a version that is not known here, read as far as it can be (IN-07)."""
+    """`initialize` of another version than the one here, read as far as that: the rest is its own (IN-03, IN-07)."""
     if line.method != "initialize" or line.id is None:
         return None
-    with suppress(msgspec.DecodeError, RecursionError):
-        version = msgspec.json.decode(line.line, type=_InitializeMessage).params.protocol_version
-        if version > VERSION:
+    with suppress(ValueError, RecursionError, LookupError, TypeError):
+        version = json.loads(line.line)["params"]["protocolVersion"]
+        if type(version) is int and version >= 0 and version != VERSION:
             info = v2.Implementation(name="unknown", version="unknown")
             params = v2.InitializeRequest(protocol_version=version, info=info)
             return Request(id=line.id, method="initialize", params=params)
