@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import enum
+import logging
 import threading
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from acpwire import v2
 from acpwire.agent import Agent, AgentSession, UserPrompt
-from acpwire.errors import RequestError, UsageError
+from acpwire.errors import AuthRequired, RequestError, UsageError
 from acpwire.limits import Limits
 from tests.agent.script import agent_of, doing, dumps, serving, session_of
 from tests.transports.loops import on_each_loop, until
@@ -204,6 +206,258 @@ async def test_blocking_code_in_a_thread_sees_that_its_work_was_cancelled() -> N
         await script.answered(await script.prompt(session, "newer"))
         await script.idle(session)
         await until(seen.is_set)
+
+
+# --- how it ends ------------------------------------------------------------------------------------------------------
+
+INTERNAL = {"stopReason": "error", "error": {"code": -32603, "message": "Internal error"}}
+
+
+class Unfinished(RequestError):
+    """An error that was never given its code."""
+
+    def __init__(self) -> None:  # without the base's
+        pass
+
+
+class Reason(enum.StrEnum):
+    """Reasons as an agent may keep them."""
+
+    FULL = "max_tokens"
+    OTHER = "other"
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (42, "returned 42; return a stop reason, or None for end_turn"),
+        (True, "returned True; return"),
+        (False, "returned False; return"),
+        (0, "returned 0; return"),
+        ("", "returned ''; return"),
+        ({}, "returned {}; return"),
+        ({"stopReason": "end_turn"}, "returned {'stopReason': 'end_turn'}; return"),
+        (("end_turn", None), "returned ('end_turn', None); return"),
+        (v2.PromptResponse(message_id="m"), "returned PromptResponse(message_id='m'); return"),
+        (Reason.OTHER, "; return"),
+        (
+            "done",
+            (
+                'returned \'done\'; return a stop reason, or None for end_turn: "end_turn", "max_tokens", '
+                '"max_turn_requests", "refusal", "cancelled", or one of your own that begins with _'
+            ),
+        ),
+        ("error", "returned 'error'; raise acpwire.RequestError(code, message) instead"),
+    ],
+)
+@on_each_loop
+async def test_what_is_no_stop_reason_ends_the_turn_as_failed_and_the_log_says_what_to_return(
+    returned: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SR-01, SR-07, SR-08, ST-02: there is one idle, whatever is returned, and the session goes on."""
+    kept = Kept()
+
+    async def prompt(session: AgentSession, user: UserPrompt) -> Any:
+        return returned if user.text == "hi" else None
+
+    async with serving(kept.agent(prompt)) as script:
+        session = await session_of(script)
+        message_id = (await doing(script, session))["messageId"]
+        assert await script.idle(session) == {"sessionUpdate": "state_update", "state": "idle", **INTERNAL}
+        assert f"prompt() of session {session}, message {message_id}, {said}" in caplog.text or returned is Reason.OTHER
+        assert said in caplog.text
+        caplog.clear()
+        async with kept.sessions[0].foreground() as work:
+            work.stop_reason = returned
+        assert await script.idle(session) == {"sessionUpdate": "state_update", "state": "idle", **INTERNAL}
+        assert f"foreground work of session {session} returned" in caplog.text
+        assert said in caplog.text
+        await script.prompt(session, "again")
+        assert (await script.idle(session))["stopReason"] == "end_turn"
+        await script.expect_nothing()
+
+
+@pytest.mark.parametrize(
+    ("returned", "reason"), [(None, "end_turn"), (Reason.FULL, "max_tokens"), ("cancelled", "cancelled")]
+)
+@on_each_loop
+async def test_none_and_members_of_an_enum_are_stop_reasons_too(returned: Any, reason: str) -> None:
+    """SR-02, SR-03, SR-06."""
+    kept = Kept()
+
+    async def prompt(_: AgentSession, __: UserPrompt) -> Any:
+        return returned
+
+    async with serving(kept.agent(prompt)) as script:
+        session = await session_of(script)
+        await doing(script, session)
+        assert (await script.idle(session))["stopReason"] == reason
+        async with kept.sessions[0].foreground() as work:
+            work.stop_reason = returned
+        assert (await script.idle(session))["stopReason"] == reason
+
+
+Raised: Any = RequestError
+"""The same, with what type checkers would refuse."""
+
+
+@pytest.mark.parametrize(
+    ("raised", "said"),
+    [
+        (Raised("-32000", "x"), "Expected `int`, got `str` - at `$.code`"),
+        (Raised(-32000, ValueError("x")), "ValueError has no JSON form"),
+        (Raised(2**40, "x"), "at `$.code`"),
+        (Raised(-32000, None), "at `$.message`"),
+        (Raised(v2.Error(code=1, message="x"), None), "at `$.code`"),
+        (Unfinished(), "how the"),
+    ],
+)
+@on_each_loop
+async def test_an_error_that_cannot_be_told_is_an_internal_error(
+    raised: Exception, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SR-07, ST-02."""
+    kept = Kept()
+
+    async def prompt(_: AgentSession, __: UserPrompt) -> None:
+        raise raised
+
+    async with serving(kept.agent(prompt)) as script:
+        session = await session_of(script)
+        await doing(script, session)
+        assert await script.idle(session) == {"sessionUpdate": "state_update", "state": "idle", **INTERNAL}
+        assert said in caplog.text
+        assert f"prompt() of session {session}" in caplog.text
+        caplog.clear()
+        with pytest.raises(RequestError):
+            async with kept.sessions[0].foreground():
+                raise raised
+        assert await script.idle(session) == {"sessionUpdate": "state_update", "state": "idle", **INTERNAL}
+        assert said in caplog.text
+        await script.expect_nothing()
+
+
+@pytest.mark.parametrize("raised", [RequestError(1, "x", data=object()), AuthRequired("sign in", data=object())])
+@on_each_loop
+async def test_data_of_an_error_is_not_told_and_spoils_nothing(raised: RequestError) -> None:
+    """SR-07."""
+
+    async def prompt(_: AgentSession, __: UserPrompt) -> None:
+        raise raised
+
+    async with serving(agent_of(prompt)) as script:
+        session = await session_of(script)
+        await doing(script, session)
+        assert (await script.idle(session))["error"] == {"code": raised.code, "message": raised.message}
+
+
+def usage(tokens: Any, **more: Any) -> v2.Usage:
+    """A usage, right or wrong."""
+    return v2.Usage(total_tokens=tokens, input_tokens=1, output_tokens=1, **more)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (usage(None), "at `$.totalTokens`"),
+        (usage(-1), "at `$.totalTokens`"),
+        (usage(1.5), "at `$.totalTokens`"),
+        (usage(2**64), "at `$.totalTokens`"),
+        (usage(1, thought_tokens="1"), "at `$.thoughtTokens`"),
+        (usage(1, meta={"x": object()}), "object has no JSON form"),
+        ({"total_tokens": 1}, "expected v2.Usage, not dict"),
+        (42, "expected v2.Usage, not int"),
+    ],
+)
+@on_each_loop
+async def test_a_usage_that_cannot_be_told_is_left_out_and_logged(
+    wrong: Any, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """US-06, US-02: it is optional, and what the work did is done."""
+    kept = Kept()
+
+    async def prompt(_: AgentSession, user: UserPrompt) -> None:
+        user.usage = wrong
+        if user.text == "fail":
+            raise RequestError(7, "quota")
+
+    async with serving(kept.agent(prompt)) as script:
+        session = await session_of(script)
+        idle = {"sessionUpdate": "state_update", "state": "idle"}
+        await doing(script, session)
+        assert await script.idle(session) == {**idle, "stopReason": "end_turn"}
+        assert f"the usage of the prompt() of session {session}, message" in caplog.text
+        assert said in caplog.text
+        await script.prompt(session, "fail")
+        assert await script.idle(session) == {**idle, "stopReason": "error", "error": {"code": 7, "message": "quota"}}
+        async with kept.sessions[0].foreground() as work:
+            work.usage = wrong
+        assert await script.idle(session) == {**idle, "stopReason": "end_turn"}
+        await script.expect_nothing()
+
+
+@on_each_loop
+async def test_work_is_entered_once() -> None:
+    """ST-01."""
+    kept = Kept()
+    async with serving(kept.agent()) as script:
+        session = await session_of(script)
+        work = kept.sessions[0].foreground()
+        async with work:
+            with pytest.raises(UsageError, match="ST-01"):
+                await work.__aenter__()
+        with pytest.raises(UsageError, match="ST-01"):
+            await work.__aenter__()
+        await script.idle(session)
+        await script.expect_nothing()
+        assert states(script.updates(session)) == ["running", "idle"]
+
+
+@on_each_loop
+async def test_the_log_names_the_session_and_the_prompt_of_work_that_failed(caplog: pytest.LogCaptureFixture) -> None:
+    """SR-07."""
+
+    async def prompt(_: AgentSession, __: UserPrompt) -> None:
+        raise ValueError("secret")
+
+    async with serving(agent_of(prompt)) as script:
+        session = await session_of(script)
+        message_id = (await doing(script, session))["messageId"]
+        await script.idle(session)
+        await script.expect_nothing()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the prompt() of session {session}, message {message_id}, failed"
+    ]
+
+
+@on_each_loop
+async def test_work_that_does_not_end_after_it_was_cancelled_is_named_in_the_log_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """CA-04."""
+    release = asyncio.Event()
+
+    async def prompt(_: AgentSession, user: UserPrompt) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if user.text == "stubborn":
+                await release.wait()
+
+    async with serving(agent_of(prompt), limits=Limits(grace=0.1)) as script:
+        quick, stubborn = await session_of(script), await session_of(script)
+        await script.answered(await script.prompt(quick))
+        await script.answered(await script.prompt(stubborn, "stubborn"))
+        with caplog.at_level(logging.WARNING):
+            for session in (quick, stubborn, stubborn):
+                await script.tell("session/cancel", sessionId=session)
+            await script.idle(quick)
+            await until(lambda: bool(caplog.records))
+            release.set()
+            assert (await script.idle(stubborn))["stopReason"] == "cancelled"
+    (record,) = caplog.records
+    assert f"session {stubborn}, message" in record.getMessage()
+    assert "has not ended 0.1 s after it was cancelled: does it swallow CancelledError?" in record.getMessage()
 
 
 # --- blocked ----------------------------------------------------------------------------------------------------------

@@ -26,17 +26,20 @@ T = TypeVar("T")
 
 
 class Live:
-    """A session on a connection; `registry` holds all of them by id, and gets this one."""
+    """A session on a connection; `registry` holds all of them by id, and gets this one.
+
+    `grace` is how many seconds what was cancelled may take to end before that is logged.
+    """
 
     def __init__(
-        self, session_id: str, cwd: str, peer: Peer, registry: dict[str, Live], parent: Live | None = None
+        self, session_id: str, cwd: str, peer: Peer, registry: dict[str, Live], grace: float, parent: Live | None = None
     ) -> None:
         self.id = session_id
         self.cwd = cwd
         self.peer = peer
         self.parent = parent
         self.outgoing = Outgoing(peer, session_id)
-        self.works = Works(self._send_state)
+        self.works = Works(self._send_state, session_id, grace)
         self.running: dict[tuple[str, str], Entity] = {}
         """The tool calls, terminals and compactions that run, by kind and id."""
         self.background: list[asyncio.Task[Any]] = []
@@ -45,6 +48,7 @@ class Live:
         self.is_set_up = parent is not None
         """Whether the request that made it has been answered, or is about to be."""
         self._registry = registry
+        self._grace = grace
         self._children: list[Live] = []
         self._held: set[Scope] = set()
         self._admission = asyncio.Lock()
@@ -53,7 +57,7 @@ class Live:
 
     def child(self, session_id: str, cwd: str) -> Live:
         """A child session, which was announced."""
-        child = Live(session_id, cwd, self.peer, self._registry, self)
+        child = Live(session_id, cwd, self.peer, self._registry, self._grace, self)
         self._children.append(child)
         return child
 

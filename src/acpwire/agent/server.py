@@ -213,7 +213,7 @@ class _Server:
 
     def _made(self, session_id: str, request: Any) -> AgentSession:
         """A session that is set up as a request says; checked before (SS-03..SS-06, EX-11)."""
-        live = Live(session_id, request.cwd, self.peer, self._sessions)
+        live = Live(session_id, request.cwd, self.peer, self._sessions, self._limits.grace)
         agent = self._agent
         session = AgentSession(
             live,
@@ -417,7 +417,7 @@ class _Server:
 
         def insert() -> v2.PromptResponse:
             prompt.message_id = live.insert(prompt.content, request.meta)
-            work = Work(live.works)
+            work = Work(live.works, f"prompt() of session {live.id}, message {prompt.message_id},")
 
             async def do() -> str | None:
                 try:

@@ -14,13 +14,14 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from acpwire import v2
-from acpwire.errors import INTERNAL_ERROR, ConnectionClosed, RequestError
+from acpwire.errors import INTERNAL_ERROR, ConnectionClosed, RequestError, UsageError
 from acpwire.scope import Scope
 
 __all__ = ["Blocked", "Work", "Works", "current_work"]
 
 _log = logging.getLogger(__name__)
-REASONS: Final = frozenset({"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled", "error"})
+REASONS: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
+"""Why work may say that it has ended; "error" is told of what raises, which says what it was."""
 
 current_work: ContextVar[Work | None] = ContextVar("acpwire.current_work", default=None)
 """The foreground work that the current code is part of; None for background work."""
@@ -35,10 +36,17 @@ class Work:
 
     Entered, the session is running; when no such work is left it is idle, and told why. A `session/cancel` cancels what
     runs inside; that ends at the context, and what comes after goes on. Other exceptions go on; the client is told that
-    it failed, and for a `RequestError` why.
+    it failed, and for a `RequestError` why. It is entered once: raises `UsageError` for a second time.
+
+    Attributes:
+        stop_reason: to be set: why it ended, when it ends by itself (SR-*); "end_turn" until then.
+        usage: to be set: the tokens that it took, a `v2.Usage` (US-06).
+        is_cancelled: whether the client cancelled it.
+        was_interrupted: afterwards, whether it ended by a cancellation.
+        ended: an `asyncio.Event`, set when its end was told.
     """
 
-    def __init__(self, works: Works) -> None:
+    def __init__(self, works: Works, name: str = "") -> None:
         self.stop_reason: str = "end_turn"
         """Why it ended, when it ends by itself (SR-*); custom reasons begin with `_` (SR-08)."""
         self.usage: v2.Usage | None = None
@@ -46,7 +54,12 @@ class Work:
         self.blocked = 0
         self.ended = asyncio.Event()
         self.works = works
+        self.name = name or f"foreground work of session {works.session_id}"
+        """What it is called in the log."""
+        self.alarm: asyncio.TimerHandle | None = None
+        """Says in the log that it does not end, some time after it was cancelled."""
         self._scope = Scope()
+        self._has_begun = False
 
     @property
     def is_cancelled(self) -> bool:
@@ -63,7 +76,10 @@ class Work:
         self._scope.cancel()
 
     async def __aenter__(self) -> Self:
+        if self._has_begun:
+            raise UsageError("ST-01: work is entered once; make another one with session.foreground()")
         self.works.begin(self)
+        self._has_begun = True
         self._token = current_work.set(self)
         self._scope.enter()
         return self
@@ -80,15 +96,18 @@ class Work:
 class Works:
     """All that a session does, and its state.
 
-    `send` sends a state update. What it raises when the connection is gone ends nothing here.
+    `send` sends a state update. What it raises when the connection is gone ends nothing here. Work that has not ended
+    `grace` seconds after it was cancelled is named in the log.
     """
 
-    def __init__(self, send: Callable[[v2.StateUpdate], None]) -> None:
+    def __init__(self, send: Callable[[v2.StateUpdate], None], session_id: str, grace: float) -> None:
+        self.session_id = session_id
         self.state = v2.StateUpdate(state="idle")
         """What the client was told last; that it is idle, if nothing (ST-07)."""
         self.is_cancelled = False
         """Whether the newest foreground work was cancelled; safe to read from any thread."""
         self._send = send
+        self._grace = grace
         self._foreground: list[Work] = []
         self._background: list[v2.BackgroundWork] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -108,12 +127,17 @@ class Works:
             await self._idle.wait()
 
     def run(self, work: Work, doing: Coroutine[Any, Any, str | None]) -> None:
-        """Have foreground work done in a task of its own; the session counts as busy from here on."""
+        """Have foreground work done in a task of its own; the session counts as busy from here on.
+
+        What `doing` returns is the stop reason; None leaves that as it is.
+        """
         self.begin(work)
 
         async def do() -> None:
             async with work:
-                work.stop_reason = await doing or work.stop_reason
+                returned = await doing
+                if returned is not None:
+                    work.stop_reason = returned
 
         task = asyncio.get_running_loop().create_task(do(), context=copy_context())
         self._tasks.add(task)
@@ -132,12 +156,18 @@ class Works:
         if work not in self._foreground:
             return
         self._foreground.remove(work)
-        if self._foreground:
-            self.report()
-        else:
-            self._tell(_outcome(work, error))
-            self._idle.set()
-        work.ended.set()
+        if work.alarm is not None:
+            work.alarm.cancel()
+        try:
+            outcome = _outcome(work, error)  # what is wrong with it is logged in any case
+            if self._foreground:
+                self.report()
+            else:
+                self._tell(outcome)
+        finally:
+            if not self._foreground:
+                self._idle.set()
+            work.ended.set()
 
     def cancel(self) -> list[Work]:
         """Cancel all foreground work, and return it; it ends later (CA-04)."""
@@ -145,7 +175,14 @@ class Works:
         for work in cancelled:
             work.cancel()
             self.is_cancelled = True
+            if work.alarm is None:
+                work.alarm = asyncio.get_running_loop().call_later(self._grace, self._late, work)
         return cancelled
+
+    def _late(self, work: Work) -> None:
+        _log.warning(
+            "the %s has not ended %g s after it was cancelled: does it swallow CancelledError?", work.name, self._grace
+        )
 
     def _done(self, work: Work, doing: Coroutine[Any, Any, Any], task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
@@ -153,7 +190,7 @@ class Works:
         error = asyncio.CancelledError() if task.cancelled() else task.exception()
         expected = work.was_interrupted or isinstance(error, asyncio.CancelledError | RequestError | ConnectionClosed)
         if error is not None and not expected:
-            _log.error("the foreground work of a session failed", exc_info=error)
+            _log.error("the %s failed", work.name, exc_info=error)
         self.end(work, error)
 
     # --- what the client sees ---------------------------------------------------------------------------------------
@@ -216,14 +253,65 @@ class Blocked:
 
 
 def _outcome(work: Work, error: BaseException | None) -> v2.StateUpdate:
-    """The idle state that ends this work: its reason, and nothing of an exception's text but a `RequestError`'s."""
-    if work.was_interrupted or isinstance(error, asyncio.CancelledError):
-        return v2.StateUpdate(state="idle", stop_reason="cancelled", usage=work.usage)
-    reason = work.stop_reason
-    if error is None and (reason in REASONS or reason.startswith("_")):
-        return v2.StateUpdate(state="idle", stop_reason=reason, usage=work.usage)
-    if error is None:
-        _log.error("SR-08: %r is no stop reason; custom ones begin with `_`", reason)
-    failure = error if isinstance(error, RequestError) else RequestError(INTERNAL_ERROR, "Internal error")
-    told = v2.Error(code=failure.code, message=failure.message)
-    return v2.StateUpdate(state="idle", stop_reason="error", error=told, usage=work.usage)
+    """The idle state that ends this work: its reason, and nothing of an exception's text but a `RequestError`'s.
+
+    It can be told whatever the work has made of its parts (SR-01, SR-07): what cannot be is left out, and logged.
+    """
+    try:
+        usage = _usage(work)
+        if work.was_interrupted or isinstance(error, asyncio.CancelledError):
+            return v2.StateUpdate(state="idle", stop_reason="cancelled", usage=usage)
+        reason = None if error is not None else _reason(work)
+        if reason is not None:
+            return v2.StateUpdate(state="idle", stop_reason=reason, usage=usage)
+        return v2.StateUpdate(state="idle", stop_reason="error", error=_failure(work, error), usage=usage)
+    except Exception:  # noqa: BLE001  # whatever it is, the client is told that the work is over
+        _log.exception("how the %s ended cannot be told", work.name)
+        return v2.StateUpdate(state="idle", stop_reason="error", error=_INTERNAL)
+
+
+def _reason(work: Work) -> str | None:
+    """Why work has ended that ended by itself; None, and a line in the log, where that is no reason (SR-08)."""
+    reason: Any = work.stop_reason
+    if reason is None:
+        return "end_turn"
+    if isinstance(reason, str) and (reason in REASONS or reason.startswith("_")):
+        return str.__str__(reason)  # of an enum, too
+    if reason == "error":
+        advice = "raise acpwire.RequestError(code, message) instead, which says what went wrong"
+    else:
+        known = ", ".join(f'"{one}"' for one in REASONS)
+        advice = f"return a stop reason, or None for end_turn: {known}, or one of your own that begins with _"
+    _log.error("SR-08: the %s returned %.200r; %s", work.name, reason, advice)
+    return None
+
+
+def _usage(work: Work) -> v2.Usage | None:
+    """The tokens that work took; None, and a line in the log, where they cannot be told: they are optional (US-06)."""
+    usage: Any = work.usage
+    if usage is None:
+        return None
+    if not isinstance(usage, v2.Usage):
+        wrong = f"expected v2.Usage, not {type(usage).__name__}"
+    else:
+        wrong = "; ".join(f"{one.message} - at `{one.path}`" for one in v2.validate(usage))
+    if not wrong:
+        return usage
+    _log.error("US-06: the usage of the %s is left out: %s", work.name, wrong)
+    return None
+
+
+def _failure(work: Work, error: BaseException | None) -> v2.Error:
+    """What a client is told of a failure: a `RequestError` that can be, or that it is an internal error."""
+    if not isinstance(error, RequestError):
+        return _INTERNAL
+    told = v2.Error(code=error.code, message=error.message)
+    wrong = v2.validate(told)
+    if not wrong:
+        return told
+    words = "; ".join(f"{one.message} - at `{one.path}`" for one in wrong)
+    _log.error("SR-07: the %s raised %.200r, which cannot be told: %s", work.name, error, words)
+    return _INTERNAL
+
+
+_INTERNAL: Final = v2.Error(code=INTERNAL_ERROR, message="Internal error")
