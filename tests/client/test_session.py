@@ -644,6 +644,40 @@ async def test_an_empty_prompt_and_a_block_that_no_agent_can_announce_are_not_se
         assert request["params"]["prompt"] == [{"type": "_acme/block"}]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        (42,),
+        (None,),
+        ("hi", 4.5),
+        (["hi", {"type": "text", "text": "hi"}],),
+        (b"hi",),
+        (v2.Notice(severity="info", title="x"),),
+    ],
+)
+@on_each_loop
+async def test_what_is_no_content_is_refused_by_its_type_and_nothing_is_sent(content: Any) -> None:
+    culprit = content[-1][-1] if isinstance(content[-1], list) else content[-1]
+    expected = f"a prompt is a str, a content block or a list of these, not {type(culprit).__name__}"
+    async with session_of() as (script, session):
+        for action in (session.prompt(*content), session.prompt(*content, check=False), session.ask(*content)):
+            with pytest.raises(UsageError) as raised:
+                await action
+            assert str(raised.value) == expected
+        await script.expect_nothing()
+
+
+@on_each_loop
+async def test_content_may_come_one_by_one_or_in_lists() -> None:
+    link = v2.ResourceLink(uri="file:///a", name="a")
+    async with session_of() as (script, session):
+        accepted = script.answered("session/prompt", {"messageId": "u1"})
+        request, _ = await asyncio.gather(accepted, session.prompt(["look:", link], "and", (link,)))
+        assert [one["type"] for one in request["params"]["prompt"]] == ["text", "resource_link"] * 2
+        with pytest.raises(UsageError, match="PL-05"):
+            await session.prompt([])
+
+
 # --- state ------------------------------------------------------------------------------------------------------------
 
 
@@ -768,14 +802,55 @@ async def test_a_tool_call_or_terminal_is_cancelled_only_while_the_agent_lets_it
         with pytest.raises(UsageError, match=requirement):
             await cancel("t")
         await says(capabilities={"cancel": {}})
-        request, _ = await asyncio.gather(script.answered(f"{kind}/cancel", {}), cancel("t"))
-        assert request["params"] == {"sessionId": "s", key: "t"}
         with pytest.raises(RequestError):
             await while_(script.refused(f"{kind}/cancel", -32602), cancel("t"))
         await says(capabilities=None)
         with pytest.raises(UsageError, match=requirement):
             await cancel("t")
+        await says(capabilities={"cancel": {}})
+        request, _ = await asyncio.gather(script.answered(f"{kind}/cancel", {}), cancel("t"))
+        assert request["params"] == {"sessionId": "s", key: "t"}
         await script.expect_nothing()
+
+
+@pytest.mark.parametrize("kind", ["tool_call", "terminal"])
+@on_each_loop
+async def test_a_tool_call_or_terminal_that_ends_as_it_is_cancelled_is_no_error(kind: str) -> None:
+    """TC-18, TC-19, TM-11: whichever comes first, and however often it is asked for."""
+    key = "toolCallId" if kind == "tool_call" else "terminalId"
+    final: dict[str, Any] = {"status": "completed"} if kind == "tool_call" else {"exitStatus": {"exitCode": 0}}
+
+    async with session_of() as (script, session):
+        cancel = session.cancel_tool_call if kind == "tool_call" else session.cancel_terminal
+
+        async def says(name: str, **members: Any) -> None:
+            await script.told({"sessionUpdate": f"{kind}_update", key: name, **members})
+
+        for name in ("asked", "raced", "was final", "gone on"):
+            await says(name, capabilities={"cancel": {}})
+        await says("was final", **final)
+        await settled(script)
+        await cancel("was final")
+        await script.expect_nothing()
+
+        await while_(script.answered(f"{kind}/cancel", {}), cancel("asked"))
+        await cancel("asked")
+        await script.expect_nothing()
+
+        async def race() -> None:
+            request = await script.asked(f"{kind}/cancel")
+            await says("raced", **final)
+            await script.send(failure(request, -32602))
+
+        await while_(race(), cancel("raced"))
+
+        for code in (-32602, -32603):  # it goes on, and may be asked again
+            with pytest.raises(RequestError) as raised:
+                await while_(script.refused(f"{kind}/cancel", code), cancel("gone on"))
+            assert raised.value.code == code
+        await session.cancel()  # of the foreground work, which it may not belong to (CA-10)
+        await script.asked("session/cancel")
+        await while_(script.answered(f"{kind}/cancel", {}), cancel("gone on"))
 
 
 # --- children ---------------------------------------------------------------------------------------------------------

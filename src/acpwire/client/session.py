@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
 
 from acpwire import v2
-from acpwire.errors import NOT_FOUND, ConnectionClosed, RequestError, UsageError
+from acpwire.errors import INVALID_PARAMS, NOT_FOUND, ConnectionClosed, RequestError, UsageError
 from acpwire.streams import Stream
-from acpwire.transcript import Transcript
+from acpwire.transcript import Terminal, ToolCall, Transcript
+from acpwire.wire.frames import Method
 
 from .prompts import End, Prompt, Turn, Turns, answer_of
 
@@ -28,6 +29,14 @@ __all__ = ["Block", "ClientSession", "not_found_is_fine"]
 
 Block = str | v2.ContentBlock
 """A block of content; a plain string is text."""
+_BLOCKS: Final = (
+    v2.TextContent,
+    v2.ImageContent,
+    v2.AudioContent,
+    v2.ResourceLink,
+    v2.EmbeddedResource,
+    v2.UnknownVariant,
+)
 NEEDS: Final = {
     "image": "session.prompt.image",
     "audio": "session.prompt.audio",
@@ -91,6 +100,7 @@ class ClientSession:
         self._position = 0  # how many updates streams have got
         self._reported: set[type] = set()  # what updates have said since the session was set up last
         self._questions: set[asyncio.Future[None]] = set()  # that wait for their answers
+        self._stopping: set[str] = set()  # tool calls and terminals that were asked to
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -122,17 +132,18 @@ class ClientSession:
 
     # --- prompts --------------------------------------------------------------------------------------------------
 
-    async def prompt(self, *content: Block, check: bool = True) -> Prompt:
+    async def prompt(self, *content: Block | Sequence[Block], check: bool = True) -> Prompt:
         """Send a prompt; returns once the agent has accepted it, which is long before it is done (PL-01, PL-25).
 
-        It may be sent while the agent is busy, which then inserts it or holds it (PL-27). Blocks that the agent does
-        not take are refused here with `UsageError`, unless `check` is false (PL-04, PL-05). Never sent twice (PL-26).
-        Cancelled, the request is taken back, if the agent can (RC-01).
+        `content` is text and blocks, one by one or in lists. Those that the agent does not take are refused here with
+        `UsageError`, unless `check` is false (PL-04, PL-05). It may be sent while the agent is busy, which then inserts
+        it or holds it (PL-27). Never sent twice (PL-26). Cancelled, the request is taken back, if the agent can
+        (RC-01).
         """
         self._own("session/prompt")
         if self._is_closed and self.agent.closed is None:
             raise UsageError(f"the session {self.id} was closed; resume it first")
-        blocks = [v2.TextContent(text=block) if isinstance(block, str) else block for block in content]
+        blocks = _blocks(content)
         if not blocks:
             raise UsageError("PL-05: a prompt needs at least one block")
         if check:
@@ -154,7 +165,7 @@ class ClientSession:
             raise
         return prompt
 
-    async def ask(self, *content: Block) -> Turn:
+    async def ask(self, *content: Block | Sequence[Block]) -> Turn:
         """Send a prompt, wait for its end, and return what came of it. Cancelled, it leaves the work to the agent."""
         prompt = await self.prompt(*content)
         story = Transcript()
@@ -231,24 +242,23 @@ class ClientSession:
     async def cancel_tool_call(self, tool_call_id: str) -> None:
         """Have one tool call stopped; its final status says that it has (TC-18, TC-19).
 
-        Only where the agent says that it can be; without a transcript that is for the caller to know.
+        That it becomes final at the same time is a normal race: nothing is done for one that is final, or was asked to
+        stop before, and an agent that refuses it as its final status has come is no error either. Raises `UsageError`
+        where the agent has not told of it, or does not say that it can be cancelled. Without a transcript all this is
+        for the caller to know, and a call that is final is the agent's `RequestError`, -32602.
         """
         call = None if self.kept is None else self.kept.tool_calls.get(tool_call_id)
-        if self.kept is not None and (call is None or not call.may_cancel):
-            raise UsageError(f"TC-18: the agent does not let the tool call {tool_call_id} be cancelled")
         request = v2.CancelToolCallRequest(session_id=self.id, tool_call_id=tool_call_id)
-        await self.agent.peer.request(v2.TOOL_CALL_CANCEL, request)
+        await self._stop(v2.TOOL_CALL_CANCEL, request, call, "TC-18", f"the tool call {tool_call_id!r}")
 
     async def cancel_terminal(self, terminal_id: str) -> None:
         """Have what runs in a terminal stopped; its exit says that it has (TM-11).
 
-        Only where the agent says that it can be; without a transcript that is for the caller to know.
+        One that exits at the same time is as with `cancel_tool_call`, and raises as that does.
         """
         terminal = None if self.kept is None else self.kept.terminals.get(terminal_id)
-        if self.kept is not None and (terminal is None or not terminal.may_cancel):
-            raise UsageError(f"TM-11: the agent does not let the terminal {terminal_id} be cancelled")
         request = v2.CancelTerminalRequest(session_id=self.id, terminal_id=terminal_id)
-        await self.agent.peer.request(v2.TERMINAL_CANCEL, request)
+        await self._stop(v2.TERMINAL_CANCEL, request, terminal, "TM-11", f"the terminal {terminal_id!r}")
 
     # --- for the connection ---------------------------------------------------------------------------------------
 
@@ -388,6 +398,28 @@ class ClientSession:
             ]
             self._until_idle[:] = later
 
+    async def _stop(
+        self, method: Method[Any, Any], request: Any, entity: ToolCall | Terminal | None, requirement: str, name: str
+    ) -> None:
+        """Have a tool call or a terminal cancelled, unless that is needless."""
+        if entity is None:
+            if self.kept is not None:
+                raise UsageError(f"{requirement}: the agent has not told of {name} in this session")
+            await self.agent.peer.request(method, request)
+            return
+        if _has_ended(entity) or name in self._stopping:
+            return
+        if not entity.may_cancel:
+            raise UsageError(f"{requirement}: the agent does not let {name} be cancelled")
+        self._stopping.add(name)
+        try:
+            await self.agent.peer.request(method, request)
+        except BaseException as error:
+            self._stopping.discard(name)
+            if isinstance(error, RequestError) and error.code == INVALID_PARAMS and _has_ended(entity):
+                return
+            raise
+
     def _check(self, block: v2.ContentBlock) -> None:
         """Raise `UsageError` for a block that the agent did not say it takes (PL-04)."""
         if block.tag in {"text", "resource_link"}:
@@ -402,6 +434,26 @@ class ClientSession:
     def _own(self, method: str) -> None:
         if self.parent is not None:
             raise UsageError(f"SA-06: {method} is not for child sessions: the agent works in them for their parents")
+
+
+def _blocks(content: Iterable[Any]) -> list[v2.ContentBlock]:
+    """Text, blocks and lists of these as blocks. Raises `UsageError` for anything else."""
+    blocks: list[v2.ContentBlock] = []
+    for part in content:
+        if isinstance(part, list | tuple):
+            blocks += _blocks(cast("Iterable[Any]", part))
+        elif isinstance(part, str):
+            blocks.append(v2.TextContent(text=part))
+        elif isinstance(part, _BLOCKS):
+            blocks.append(part)
+        else:
+            kind = type(part).__name__
+            raise UsageError(f"a prompt is a str, a content block or a list of these, not {kind}")
+    return blocks
+
+
+def _has_ended(entity: ToolCall | Terminal) -> bool:
+    return entity.is_final if isinstance(entity, ToolCall) else entity.exit_status is not None
 
 
 @contextmanager
