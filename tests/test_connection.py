@@ -331,6 +331,13 @@ def test_what_is_made_later_is_made_once_in_its_place() -> None:
 
         connection.send_later(lines)
 
+    def half(out: bytearray) -> None:
+        out += b'{"half'
+        raise MemoryError
+
+    connection.send_later(half)
+    with pytest.raises(MemoryError):
+        _ = connection.unsent
     later(1)
     assert made == []
     later(2)
@@ -838,3 +845,25 @@ class TwoConnections(RuleBasedStateMachine):
 
 TestTwoConnections = TwoConnections.TestCase
 TestTwoConnections.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+
+
+def test_a_tap_sees_what_it_sends_itself_where_it_is_on_the_wire() -> None:
+    """S-OR: whatever it answers to a line comes after all that was sent before it knew of that."""
+    seen: list[bytes] = []
+
+    def tap(role: str, line: bytes) -> None:
+        seen.append(line)
+        if role == "agent" and b"echo" not in line:
+            connection.send_line(b'{"echo":%d}\n' % len(seen))
+
+    connection = agent(tap=tap)
+    connection.send_later(lambda out: out.extend(b'{"x":1}\n{"x":2}\n'))
+    connection.send_line(b'{"x":3}\n')
+    connection.request(v2.SESSION_UPDATE, {})
+    connection.request(v2.SESSION_UPDATE, {})
+    update = v2.UpdateSessionNotification(session_id="s", update=v2.StateUpdate(state="running"))
+    connection.notify(v2.SESSION_UPDATE, update)
+    assert connection.take().splitlines(keepends=True) == seen
+    ids = [json.loads(line)["id"] for line in seen if b'"id"' in line]
+    assert ids == [0, 1]
+    assert len(seen) == 12

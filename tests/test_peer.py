@@ -711,6 +711,37 @@ async def test_a_flood_of_notifications_leaves_the_loop_its_turns() -> None:
     assert turns > 20
 
 
+@on_each_loop
+@pytest.mark.parametrize("way", ["notify", "send_line"])
+@pytest.mark.parametrize("gives_turns", [False, True])
+async def test_who_sends_waits_for_a_peer_that_reads_nothing_however_little_it_sends_at_a_time(
+    way: str, gives_turns: bool
+) -> None:
+    """S-BP-02."""
+    left, right = pair_of_transports()
+    line = v2.SESSION_UPDATE.notification(chunk(1))
+    sent = 0
+
+    async def flood(peer: Peer) -> None:
+        nonlocal sent
+        while True:
+            await (peer.notify(v2.SESSION_UPDATE, chunk(1)) if way == "notify" else peer.send_line(line))
+            sent += len(line)
+            if gives_turns:
+                await asyncio.sleep(0)
+
+    limits = Limits(unsent=100_000)
+    async with ScriptedPeer(right), agent_of(left, limits=limits) as peer:
+        flooding = asyncio.create_task(flood(peer))
+        before = -1
+        while sent != before or not sent:
+            before = sent
+            for _ in range(100):
+                await asyncio.sleep(0)
+        assert sent < 1_000_000
+        flooding.cancel()
+
+
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 

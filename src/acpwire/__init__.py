@@ -12,6 +12,7 @@
     transports    bytes from and to the other end: stdio, a process, memory
     proxy         what passes between a client and an agent, with a tap
     streams       what was delivered, waiting for its reader
+    failures      what a user's functions raise, in the log
     peer          the pump: a connection over a transport, on an event loop
     capabilities  what a peer says it can do
     scope         cancelling what runs inside a context, and nothing around it

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import io
 import logging
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
@@ -151,6 +152,7 @@ class Connection:
         self._clock = clock
         self._buffer = LineBuffer(self.limits.line)
         self._out = bytearray()
+        self._shown: deque[tuple[Role, bytes]] = deque()  # what the tap has not seen to its end
         self._later: Callable[[bytearray], object] | None = None  # appends what follows that
         self._next_id = 0
         self._pending: dict[RequestId, Method[Any, Any]] = {}  # ours, without an answer yet
@@ -189,10 +191,11 @@ class Connection:
 
         Raises `EncodeError` where the params are no JSON, and `ConnectionClosed`.
         """
+        line = self._line(Request(id=self._next_id, method=method.name, params=params))
         request_id = self._next_id
-        self._send(Request(id=request_id, method=method.name, params=params))
         self._next_id += 1
         self._pending[request_id] = method
+        self.send_line(line)
         return request_id
 
     def notify(self, method: Method[P, None], params: P) -> int:
@@ -220,21 +223,22 @@ class Connection:
             raise self.closed.again()
         if self._later is not None:
             self._settle()
+        self._out += line
         if self._tap is not None:
             self._show(self.role, line)
-        self._out += line
         return len(self._out)
 
-    def send_later(self, lines: Callable[[bytearray], object]) -> None:
+    def send_later(self, lines: Callable[[bytearray], object]) -> int:
         """Send whole lines that are made when it is time, as they leave or something follows; the caller vouches.
 
-        `lines` appends them to what it gets. Raises `ConnectionClosed`.
+        `lines` appends them to what it gets. Returns how many bytes before them are unsent. Raises `ConnectionClosed`.
         """
         if self.closed is not None:
             raise self.closed.again()
         if self._later is not None:
             self._settle()
         self._later = lines
+        return len(self._out)
 
     def cancel(self, request_id: RequestId, *, forget: bool) -> None:
         """Ask the peer to stop working on a request of ours (RC-01).
@@ -427,12 +431,12 @@ class Connection:
             return self._dropped(message, f"{message.message} - at `{message.path}`")
         error = ErrorObject(code=message.code, message=f"{message.message} - at `{message.path}`")
         if self.closed is None and (message.id is not None or self._null_answers.allows(self._clock())):
-            self._reply(ErrorResponse(id=message.id, error=error))
+            self._reply(self._line(ErrorResponse(id=message.id, error=error)))
             return Ignored(message, error.message)
         return self._dropped(message, error.message)
 
     def _refused(self, message: Request[Any], request_id: RequestId, error: RequestError) -> Ignored:
-        self._reply(ErrorResponse(id=request_id, error=error.object()))
+        self._reply(self._line(ErrorResponse(id=request_id, error=error.object())))
         return Ignored(message, error.message)
 
     def _dropped(self, message: Message, reason: str) -> Ignored:
@@ -446,45 +450,54 @@ class Connection:
             raise self.closed.again()
         if request_id not in self._owed:
             raise UsageError(f"no answer is owed to a request {request_id!r}: it has one, or it never came")
-        self._reply(message)
+        line = self._line(message)
         self._owed.discard(request_id)
+        self._reply(line)
 
-    def _reply(self, message: Response[Any] | ErrorResponse) -> None:
-        self._send(message)
+    def _reply(self, line: bytes) -> None:
         self.counters.answers += 1
+        self.send_line(line)
 
-    def _send(self, message: Request[Any] | Response[Any] | ErrorResponse) -> None:
+    def _line(self, message: Request[Any] | Response[Any] | ErrorResponse) -> bytes:
         if self.closed is not None:
             raise self.closed.again()
-        line = encode(message)
-        if self._later is not None:
-            self._settle()
-        if self._tap is not None:
-            self._show(self.role, line)
-        self._out += line
+        return encode(message)
 
     def _settle(self) -> None:
         """Make what was to be made later."""
         if self._later is not None:
             append, self._later = self._later, None
             start = len(self._out)
-            append(self._out)
+            try:
+                append(self._out)
+            except BaseException:
+                del self._out[start:]  # half a line would spoil the next
+                raise
             if self._tap is not None:
-                for line in io.BytesIO(self._out[start:]):
-                    self._show(self.role, line)
+                self._show(self.role, *io.BytesIO(self._out[start:]))
 
     def _tapped_read(self, line: bytes) -> Message:
         self._show(_OTHER[self.role], line)
         return self._decode(line)
 
-    def _show(self, sender: Role, line: bytes) -> None:
-        """Show a line to the tap; one that raises is not asked again, and the connection goes on."""
+    def _show(self, sender: Role, *lines: bytes) -> None:
+        """Show lines to the tap; one that raises is not asked again, and the connection goes on.
+
+        What the tap itself sends is shown to it when it has seen all that goes before.
+        """
+        is_showing = bool(self._shown)
+        self._shown.extend((sender, line) for line in lines)
+        if is_showing:
+            return
         try:
-            if self._tap is not None:
-                self._tap(sender, line)
+            while self._shown and self._tap is not None:
+                self._tap(*self._shown[0])
+                self._shown.popleft()
         except Exception:  # noqa: BLE001  # whatever a user's function raises
             self._tap = None
             _log.exception("the tap of the connection raised, and sees no further lines")
+        finally:
+            self._shown.clear()
 
 
 _SHOWN = 100

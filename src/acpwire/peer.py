@@ -31,6 +31,7 @@ from acpwire.errors import (
     RequestError,
     UsageError,
 )
+from acpwire.failures import log_failure
 from acpwire.trace import carried, carrying, trace_context
 from acpwire.transports import Channel, Transport, channel_of
 from acpwire.wire.frames import Method, Notification, Request, RequestId
@@ -367,13 +368,13 @@ class Peer:
             while waited is not None:
                 try:
                     await waited
-                except asyncio.CancelledError:
+                except asyncio.CancelledError as error:
                     task = asyncio.current_task()
                     if task is None or task.cancelling():
                         raise
-                    _log.exception("a handler of notifications was cancelled from inside")
-                except Exception:
-                    _log.exception("a handler of notifications failed")
+                    log_failure(self, error, "a handler of notifications", "was cancelled from inside")
+                except Exception as error:
+                    log_failure(self, error, "a handler of notifications")
                 waited = self._deliver()
                 self._flush()
         finally:
@@ -402,8 +403,8 @@ class Peer:
                     if handler is not None:
                         try:
                             outcome = handler(message.params)
-                        except Exception:
-                            _log.exception("the handler of %s failed", name)
+                        except Exception as error:
+                            log_failure(self, error, f"the handler of {name}")
                             continue
                         if outcome is None:
                             continue
@@ -437,8 +438,8 @@ class Peer:
                 return None
             try:
                 return handler(event.params)
-            except Exception:
-                _log.exception("the handler of %s failed", event.method)
+            except Exception as error:
+                log_failure(self, error, f"the handler of {event.method}")
         return None
 
     def _observe(self, event: Ignored) -> None:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from acpwire import v2
-from acpwire.agent import AgentSession
-from acpwire.errors import EncodeError
-from acpwire.peer import FLUSH
-from tests.agent.script import said
+from acpwire.agent import AgentSession, UserPrompt
+from acpwire.agent.outgoing import Outgoing
+from acpwire.connection import Connection
+from acpwire.errors import EncodeError, UsageError
+from acpwire.peer import FLUSH, Peer
+from acpwire.testing import ScriptedPeer
+from acpwire.trace import trace_context
+from acpwire.transports import pair
+from tests.agent.script import agent_of, said, serving, session_of
 from tests.transports.loops import on_each_loop
 
 
@@ -126,3 +134,154 @@ async def test_what_is_no_string_is_refused_at_once() -> None:
                 await session.send(chunk("c", wrong))
 
     assert told(await said(prompt)) == [("m", "a")]
+
+
+IMAGE = v2.ImageContent(data="A" * 2_000, mime_type="image/png")
+FLOODS: dict[str, Callable[[AgentSession], Iterator[Any]]] = {
+    "one message": lambda session: writes(session.agent_message("m")),
+    "two messages in turn": lambda session: in_turn(
+        writes(session.agent_message("m")), writes(session.thought("t"), "x" * 2_000)
+    ),
+    "a message and updates in turn": lambda session: in_turn(
+        writes(session.agent_message("m")), sends(session, v2.Notice(title="x", severity="info"))
+    ),
+    "chunks of two messages in turn": lambda session: in_turn(sends(session, part("m")), sends(session, part("n"))),
+    "blocks of which the last is short": lambda session: writes(session.agent_message("m"), IMAGE, "y"),
+    "notices": lambda session: sends(session, v2.Notice(title="x" * 300, severity="info")),
+}
+
+
+def part(message_id: str) -> v2.AgentMessageChunk:
+    return v2.AgentMessageChunk(message_id=message_id, content=v2.TextContent(text="text"))
+
+
+def writes(writer: Any, *content: Any) -> Iterator[Any]:
+    while True:
+        yield writer.write(*(content or ("text",)))
+
+
+def sends(session: AgentSession, update: v2.SessionUpdate) -> Iterator[Any]:
+    while True:
+        yield session.send(update)
+
+
+def in_turn(*floods: Iterator[Any]) -> Iterator[Any]:
+    for flood in itertools.cycle(floods):
+        yield next(flood)
+
+
+@on_each_loop
+@pytest.mark.parametrize("retain", [False, True])
+@pytest.mark.parametrize("gives_turns", [False, True])
+@pytest.mark.parametrize("flood", FLOODS)
+async def test_whatever_an_agent_floods_with_it_waits_and_a_cancel_ends_it(
+    flood: str, gives_turns: bool, retain: bool
+) -> None:
+    """S-BP-02, CA-04: of a client that reads nothing, and whether or not the agent gives the loop turns itself."""
+    sent: list[int] = []
+
+    async def prompt(session: AgentSession, _: UserPrompt) -> None:
+        for number, sending in enumerate(FLOODS[flood](session)):
+            await sending
+            sent.append(number)
+            assert number < 30_000, "it should have waited by then"
+            if gives_turns:
+                await asyncio.sleep(0)
+
+    async with serving(agent_of(prompt, retain=retain)) as script:
+        session = await session_of(script)
+        await script.prompt(session)
+        before = -1
+        while len(sent) != before or not sent:  # until nothing is sent any more
+            before = len(sent)
+            for _ in range(100):
+                await asyncio.sleep(0)
+        await script.tell("session/cancel", sessionId=session)
+        assert (await script.idle(session))["stopReason"] == "cancelled"
+
+
+def watch(*_: object) -> None:
+    """Stands for `Agent.sent`."""
+
+
+LOOKING: dict[str, dict[str, Any]] = {
+    "nobody": {},
+    "retained": {"retain": True},
+    "watched": {"sent": watch},
+    "traced": {},
+}
+
+
+@on_each_loop
+@pytest.mark.parametrize("looks_on", LOOKING)
+async def test_a_write_is_in_its_place_once_it_was_called_whatever_becomes_of_it(looks_on: str) -> None:
+    """MS-06: what looks on at a session, or traces it, does not change what it says."""
+
+    async def prompt(session: AgentSession) -> None:
+        if looks_on == "traced":
+            trace_context.set({"traceparent": "00-1-2-01"})
+        message = session.agent_message("m")
+        later = asyncio.create_task(message.write("1"))
+        await message.write("2", "3")
+        cancelled = asyncio.create_task(message.write("4"))
+        cancelled.cancel()
+        dropped = message.write("5")
+        await session.send(chunk("6"))
+        dropped.close()
+        await asyncio.gather(later, cancelled, return_exceptions=True)
+
+    updates = await said(prompt, **LOOKING[looks_on])
+    assert [update["content"]["text"] for update in updates] == [*"123456"]
+
+
+@on_each_loop
+async def test_a_write_after_the_end_is_refused_by_the_call() -> None:
+    kept: list[Any] = []
+
+    async def prompt(session: AgentSession, _: UserPrompt) -> None:
+        kept.append(session.agent_message("m"))
+
+    async with serving(agent_of(prompt)) as script:
+        session = await session_of(script)
+        await script.prompt(session)
+        await script.idle(session)
+        await script.call("session/close", sessionId=session)
+        with pytest.raises(UsageError, match="closed"):
+            kept[0].write("late")
+
+
+@on_each_loop
+async def test_what_was_held_back_by_a_replay_is_not_sent_after_the_end() -> None:
+    """CA-12: nothing is said after a session was closed, not even what was said before in vain."""
+    left, right = pair()
+    seen: list[bytes] = []
+    connection = Connection("agent", v2.decode_from_client, v2.METHODS, tap=lambda _, line: seen.append(line))
+    async with ScriptedPeer(right), Peer(left, connection) as peer:
+        outgoing = Outgoing(peer, "s")
+
+        def history() -> Iterator[v2.SessionUpdate]:
+            yield chunk("old")
+            assert outgoing.post(chunk("held")), "who can wait should"
+            outgoing.close("the session was closed")
+            yield chunk("never")
+
+        with pytest.raises(UsageError, match="closed"):
+            await outgoing.replay(history(), lambda _: None)
+        await peer.drain()
+    assert [b"old" in line for line in seen] == [True]
+
+
+@on_each_loop
+async def test_texts_that_cannot_be_encoded_cost_those_after_them_nothing() -> None:
+    """What fails in there is not the texts, as they are text, but that there is no memory, or no stack, left."""
+    left, right = pair()
+    connection = Connection("agent", v2.decode_from_client, v2.METHODS)
+    async with ScriptedPeer(right) as script, Peer(left, connection) as peer:
+        outgoing = Outgoing(peer, "s")
+        assert not outgoing.post(chunk("lost"))
+        out = connection._out  # pyright: ignore[reportPrivateUsage]  # so that it fails in the middle
+        with memoryview(out), pytest.raises(BufferError):
+            _ = connection.unsent
+        assert not outgoing.post(chunk("next"))
+        message = await script.receive_json()
+        assert message["params"]["update"]["content"]["text"] == "next"

@@ -628,7 +628,65 @@ async def test_a_callback_that_fails_is_logged_and_the_next_update_comes(caplog:
             await script.told(*bad, {"sessionUpdate": "agent_message_chunk", "messageId": 5})
             await settled(script)
             assert seen == ["good", "good"]
-    assert len(caplog.records) == 6
+    assert [record.getMessage() for record in caplog.records] == [
+        "Fails.update, a callback of the client, failed",
+        "Fails.fail, a callback of the client, failed",
+        "Fails.fail, a callback of the client, was cancelled from inside",
+    ]
+
+
+@pytest.mark.parametrize("sort", ["plain", "coroutine"])
+@on_each_loop
+async def test_a_callback_that_always_fails_is_named_with_its_class_and_does_not_flood_the_log(
+    sort: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Plain(Client):
+        def update(self, session: ClientSession, update: v2.SessionUpdate) -> None:
+            raise ValueError(texts([update])[0])
+
+    class Waiting(Client):
+        async def update(self, session: ClientSession, update: v2.SessionUpdate) -> None:
+            raise ValueError(texts([update])[0])
+
+    client, role = (
+        (Plain(), "the handler of session/update") if sort == "plain" else (Waiting(), "a handler of notifications")
+    )
+    with caplog.at_level(logging.ERROR):
+        async with session_of(client) as (script, session):
+            await script.told(*(chunk(str(number)) for number in range(1, 121)))
+            await settled(script)
+            assert session.transcript.text.endswith("119120")
+    name = f"{type(client).__name__}.update, {role}, failed"
+    assert [(record.getMessage(), bool(record.exc_info)) for record in caplog.records] == [
+        (name, True),
+        (f"{name}, for the 10th time: ValueError: 10", False),
+        (f"{name}, for the 100th time: ValueError: 100", False),
+    ]
+
+
+@on_each_loop
+async def test_a_question_that_fails_is_named_with_its_class(caplog: pytest.LogCaptureFixture) -> None:
+    class Asking(Client):
+        async def request_permission(self, session: ClientSession, request: v2.RequestPermissionRequest) -> Any:
+            raise ValueError("no")
+
+        async def create_elicitation(self, session: ClientSession | None, request: v2.CreateElicitationRequest) -> Any:
+            raise ValueError("no")
+
+        def closed(self, cause: ConnectionClosed) -> None:
+            raise ValueError("no")
+
+    with caplog.at_level(logging.ERROR):
+        async with session_of(Asking()) as (script, _):
+            await script.permission(1)
+            assert await script.answer_to(1) == REJECTED
+            await script.ask(2, "elicitation/create", sessionId="s", **FORM)
+            assert await script.answer_to(2) == {"action": "cancel"}
+    assert [record.getMessage() for record in caplog.records] == [
+        "Asking.request_permission failed; the answer is no",
+        "Asking.create_elicitation failed; it counts as cancelled",
+        "Asking.closed failed",
+    ]
 
 
 @on_each_loop

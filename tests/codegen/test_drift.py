@@ -497,7 +497,11 @@ def _all_wrongly_told(edits: Iterable[_Edit], monkeypatch: pytest.MonkeyPatch) -
     Those that have nothing in common are made together, or it would take an hour; where that goes wrong, one by one.
     """
     document, normal = _pinned().document, _normal()
-    monkeypatch.setattr(drift, "normalise", lambda one: normal if one is document else normalise(one))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+
+    def normalised(one: Any) -> Any:
+        return normal if one is document else normalise(one)
+
+    monkeypatch.setattr(drift, "normalise", normalised)
     batches: list[list[_Edit]] = []
     touched: list[set[str]] = []
     for edit in filter(_is_readable, edits):

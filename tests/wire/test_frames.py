@@ -9,12 +9,13 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from acpwire import v2, wire
 from acpwire.wire import (
@@ -31,6 +32,7 @@ from acpwire.wire import (
 )
 from tests import fuzz
 
+X = TypeVar("X")
 PARSE = -32700
 NAN, INFINITY = float("nan"), float("inf")
 DECODERS = pytest.mark.parametrize("decode", fuzz.DECODERS, ids=["from agent", "from client"])
@@ -1013,9 +1015,32 @@ def test_an_empty_raw_is_refused(message: Any) -> None:
         wire.encode(message)
 
 
+def _raw_in_place_of_strings() -> Iterator[Any]:
+    """What no type checker lets pass, in each place of what is sent most."""
+    raw: Any = msgspec.Raw(b'"a"\r\n')
+    update = v2.AgentMessageChunk(message_id="m", content=v2.TextContent(text="t"))
+    yield v2.UpdateSessionNotification(session_id=raw, update=update)
+    yield v2.UpdateSessionNotification(session_id="s", update=structs.replace(update, message_id=raw))
+    yield v2.UpdateSessionNotification(session_id="s", update=structs.replace(update, content=v2.TextContent(text=raw)))
+    yield v2.UpdateSessionNotification(session_id="s", update=v2.SessionInfoUpdate(title=raw))
+    yield v2.UpdateSessionNotification(session_id="s", update=update, meta={"a": [raw]})
+
+
+RAW_IN_PLACE_OF_STRINGS = [*_raw_in_place_of_strings()]
+
+
 @pytest.mark.parametrize(
     "params",
-    [msgspec.Raw(b'{"a":\n1,\r\n"b":2}'), {"a": msgspec.Raw(b"[\n]")}, {"text": "a\nb"}, {"half": "\ud83d"}, {}, [1]],
+    [
+        msgspec.Raw(b'{"a":\n1,\r\n"b":2}'),
+        {"a": msgspec.Raw(b"[\n]")},
+        {"text": "a\nb"},
+        {"half": "\ud83d"},
+        {"half": "\ud83d", "raw": msgspec.Raw(b"[\n1\r]")},
+        {},
+        [1],
+        *RAW_IN_PLACE_OF_STRINGS,
+    ],
 )
 def test_the_line_of_a_notification_is_that_of_its_message(params: Any) -> None:
     """One line, whatever the params hold."""
@@ -1024,7 +1049,10 @@ def test_the_line_of_a_notification_is_that_of_its_message(params: Any) -> None:
     assert line.count(b"\n") == 1
 
 
-@pytest.mark.parametrize("params", [msgspec.Raw(), {"a": NAN}, {"a": object()}])
+NOTHING: list[Any] = [msgspec.Raw(), [msgspec.Raw()], UnknownVariant("_x", b""), {"a": UnknownVariant("_x", b" \n")}]
+
+
+@pytest.mark.parametrize("params", [*NOTHING, {"a": NAN}, {"a": object()}])
 def test_the_line_of_a_notification_is_refused_where_its_message_is(params: Any) -> None:
     with pytest.raises(EncodeError):
         v2.SESSION_CANCEL.notification(params)
@@ -1069,6 +1097,12 @@ def test_a_message_that_holds_a_dict_has_no_hash() -> None:
         hash(v2.Request[Any](id=1, method="_x", params={}))
 
 
+class Traced(Notification[X], frozen=True, kw_only=True, tag_field="jsonrpc", tag="2.0"):
+    """A notification of somebody else's, who needs one more member."""
+
+    trace: str = ""
+
+
 def test_a_notification_may_be_typed_by_its_params_alone_or_by_its_method_too() -> None:
     line = line_with('"method":"_a/b","params":{"x":1}')
     by_params = msgspec.json.decode(line, type=Notification[dict[str, int]])
@@ -1078,3 +1112,8 @@ def test_a_notification_may_be_typed_by_its_params_alone_or_by_its_method_too() 
     assert type(by_method) is Notification
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(line, type=Notification[dict[str, int], Literal["_a/c"]])
+    bare: type[Notification[Any]] = Notification
+    assert msgspec.json.decode(line, type=bare) == by_params
+    with pytest.raises(msgspec.ValidationError, match=r"\$.method"):
+        msgspec.json.decode(line.replace(b'"_a/b"', b"5"), type=bare)
+    assert msgspec.json.decode(line, type=Traced[dict[str, int]]) == Traced(method="_a/b", params={"x": 1})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from threading import get_ident
 from typing import Any, Final, TypeAlias
@@ -19,7 +19,7 @@ import msgspec
 
 from acpwire import v2
 from acpwire.errors import ConnectionClosed, EncodeError, UsageError
-from acpwire.peer import FLUSH, Peer
+from acpwire.peer import Peer
 from acpwire.trace import trace_context
 from acpwire.wire.frames import Method
 
@@ -114,25 +114,34 @@ class Outgoing:
         if is_own and not _is_text(update):
             sendable(update)
         if self._held is None:
-            return self._put(update) >= FLUSH
+            return self._put(update)
         self._held.append(update)
         return True
 
     def send(self, update: v2.SessionUpdate) -> Coroutine[Any, Any, None]:
         """Send an update; awaiting it waits while the client takes nothing.
 
-        It is sent by the call, even where the waiting is cancelled; from another thread, in the one that awaits it.
+        The call itself sends it, even where the waiting is cancelled; from another thread, whoever awaits it does.
         Raises as `post` does.
         """
         is_full = self._as_text(update)
         if is_full is None:
-            if get_ident() != self._thread:
-                return self._send_there(update)
-            is_full = self.post(update)
+            return self.send_all((update,))
         return self.flow() if is_full else self.peer.sent
 
-    async def _send_there(self, update: v2.SessionUpdate) -> None:
-        await self.send(update) if get_ident() == self._thread else self.check()
+    def send_all(self, updates: Sequence[v2.SessionUpdate]) -> Coroutine[Any, Any, None]:
+        """Send updates, as `send` does."""
+        if get_ident() != self._thread:
+            return self._send_there(updates)
+        is_full = False
+        for update in updates:
+            if self.post(update):
+                is_full = True
+        return self.flow() if is_full else self.peer.sent
+
+    async def _send_there(self, updates: Sequence[v2.SessionUpdate]) -> None:
+        self.check()
+        await self.send_all(updates)
 
     async def flow(self) -> None:
         """Wait where a sender should, after `post`: during a replay, and while the client takes nothing."""
@@ -163,7 +172,7 @@ class Outgoing:
                 self.plain = 0 if self._closed or self._tee else self._thread
                 self._goes_on.set()
                 with suppress(ConnectionClosed):  # those who said it are told when they say more
-                    for update in held:
+                    for update in held if not self._closed else ():
                         self._put(update)
 
     def told(self, update: v2.SessionUpdate) -> None:
@@ -174,11 +183,11 @@ class Outgoing:
             except Exception:  # noqa: BLE001  # it is logged, and whoever sends has nothing to do with it
                 _log.exception("what looks on at the updates of a session failed")
 
-    def _put(self, update: v2.SessionUpdate) -> int:
-        size = self.peer.post(_UPDATE, v2.UpdateSessionNotification(session_id=self.session_id, update=update))
+    def _put(self, update: v2.SessionUpdate) -> bool:
+        is_full = self.peer.post(_UPDATE, v2.UpdateSessionNotification(session_id=self.session_id, update=update))
         if self._tee is not None:
             self.told(update)
-        return size
+        return is_full
 
     def _as_text(self, update: Any) -> bool | None:
         """Send a chunk of text, which is sent most, as `Chunks.post` does. None: it is none, or cannot go as bytes."""
@@ -218,19 +227,17 @@ class Chunks:
         """
         texts = self._texts
         if not texts:
-            self._outgoing.peer.post_later(self._append)
-            self._most = FLUSH // self._each + 1
+            self._most = self._outgoing.peer.post_later(self._append) // self._each + 1
         texts.append(text)
         if len(text) > _SHORT:  # to add up all sizes would take as long as the rest of this
             self._most -= len(text) // self._each
         return len(texts) >= self._most
 
     def _append(self, lines: bytearray) -> None:
-        texts = self._texts
+        texts, self._texts = self._texts, []
         try:
             encoded = _encoder.encode_lines(texts)
         except UnicodeEncodeError:  # a lone surrogate becomes U+FFFD
             encoded = b"".join(v2.encode(text) + b"\n" for text in texts)
-        texts.clear()
         lines += self._head
         lines += memoryview(encoded.replace(b"\n", self._between))[: -len(self._head)]

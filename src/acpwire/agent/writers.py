@@ -75,17 +75,13 @@ class MessageWriter:
         """
         outgoing = self._outgoing
         if get_ident() != outgoing.plain or trace_context.get():
-            return self._write(content)
+            return outgoing.send_all([self._piece(block) for block in content])
         texts = self._texts or self._begin()
         is_full = False
         for block in content:
-            is_full = texts.post(block) if type(block) is str else outgoing.post(self._piece(block))
+            if texts.post(block) if type(block) is str else outgoing.post(self._piece(block)):
+                is_full = True
         return outgoing.flow() if is_full else outgoing.peer.sent
-
-    async def _write(self, content: Sequence[Block]) -> None:
-        """The same where text cannot leave as bytes, or must not leave at all."""
-        for block in content:
-            await self._outgoing.send(self._piece(block))
 
     async def replace(self, *content: Block, meta: Any = msgspec.UNSET) -> None:
         """Put other content in the place of all that was written; without any, there is none (MS-03)."""

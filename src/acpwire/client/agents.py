@@ -29,7 +29,7 @@ from acpwire.transports import ProcessTransport, Transport, spawn_process
 from acpwire.wire.frames import Malformed, Method, Methods
 
 from .flow import Callbacks, Gate, Questions
-from .handlers import Chosen, Client, Filled, overrides, rejection
+from .handlers import Chosen, Client, Filled, name_of, overrides, rejection
 from .session import ClientSession, not_found_is_fine
 
 __all__ = ["AgentConnection", "connect", "spawn_agent"]
@@ -512,15 +512,15 @@ class AgentConnection:
         self, session: ClientSession, question: asyncio.Future[None], request: v2.RequestPermissionRequest
     ) -> v2.RequestPermissionResponse:
         client, chosen = self._client, rejection(request.options)
-        handler = partial(client.request_permission, session, request)
+        handler, name = partial(client.request_permission, session, request), name_of(client, "request_permission")
         try:
             return _outcome(await self._questions.ask(handler, question, client.permission_timeout), request.options)
         except asyncio.CancelledError:
             return _CANCELLED
         except TimeoutError:
-            _log.info("request_permission of the client took too long; the answer is no")
+            _log.info("%s took too long; the answer is no", name)
         except Exception:
-            _log.exception("request_permission of the client failed; the answer is no")
+            _log.exception("%s failed; the answer is no", name)
         finally:
             session.answered(question)
         return _outcome(chosen, request.options)
@@ -551,7 +551,7 @@ class AgentConnection:
         url = request.elicitation_id if isinstance(request, v2.ElicitationUrlMode) else None
         if url is not None:
             self._open_urls.add(url)
-        handler = partial(client.create_elicitation, session, request)
+        handler, name = partial(client.create_elicitation, session, request), name_of(client, "create_elicitation")
         try:
             filled = _checked_form(
                 request, _action(await self._questions.ask(handler, question, client.elicitation_timeout))
@@ -559,11 +559,11 @@ class AgentConnection:
         except asyncio.CancelledError:
             pass
         except TimeoutError:
-            _log.info("create_elicitation of the client took too long; it counts as cancelled")
+            _log.info("%s took too long; it counts as cancelled", name)
         except RequestError:
             raise
         except Exception:
-            _log.exception("create_elicitation of the client failed; it counts as cancelled")
+            _log.exception("%s failed; it counts as cancelled", name)
         finally:
             if session is not None:
                 session.answered(question)
@@ -655,7 +655,7 @@ class AgentConnection:
         try:
             self._client.closed(cause)
         except Exception:
-            _log.exception("`closed` of the client failed")
+            _log.exception("%s failed", name_of(self._client, "closed"))
 
 
 class _Connection(Connection):

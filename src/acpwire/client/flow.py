@@ -16,6 +16,7 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any
 
+from acpwire.failures import log_failure
 from acpwire.streams import Gate as Source
 
 __all__ = ["Callbacks", "Gate", "Questions"]
@@ -78,7 +79,7 @@ class Callbacks:
         if self.is_behind:
             self._due.append(partial(callback, *arguments))
             return
-        outcome = _outcome(partial(callback, *arguments))
+        outcome = self._outcome(partial(callback, *arguments))
         if isawaitable(outcome):
             self._source.hold(self)
             self.is_behind = True
@@ -97,14 +98,32 @@ class Callbacks:
         try:
             while True:
                 if isawaitable(outcome):
-                    await _finished(outcome)
+                    await self._finished(outcome)
                 if not self._due:
                     return
-                outcome = _outcome(self._due.popleft())
+                outcome = self._outcome(self._due.popleft())
         finally:
             self._task = None
             self.is_behind = False
             self._source.release(self)
+
+    def _outcome(self, call: Callable[[], Any]) -> Any:
+        try:
+            return call()
+        except Exception as error:  # noqa: BLE001  # whatever a user's function raises
+            log_failure(self._source, error, "a callback of the client")
+            return None
+
+    async def _finished(self, outcome: Any) -> None:
+        try:
+            await outcome
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            log_failure(self._source, error, "a callback of the client", "was cancelled from inside")
+        except Exception as error:  # noqa: BLE001  # whatever a user's function raises
+            log_failure(self._source, error, "a callback of the client")
 
 
 class Questions:
@@ -151,23 +170,3 @@ def _looked_at(task: asyncio.Task[Any]) -> None:
     """An exception that nobody waits for any more is no news."""
     if not task.cancelled() and task.exception() is not None:
         _log.debug("a handler of the client has ended", exc_info=task.exception())
-
-
-def _outcome(call: partial[Any] | Callable[[], Any]) -> Any:
-    try:
-        return call()
-    except Exception:  # noqa: BLE001  # whatever a user's function raises
-        _log.exception("a callback of the client failed")
-        return None
-
-
-async def _finished(outcome: Any) -> None:
-    try:
-        await outcome
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        _log.exception("a callback of the client was cancelled from inside")
-    except Exception:  # noqa: BLE001  # whatever a user's function raises
-        _log.exception("a callback of the client failed")

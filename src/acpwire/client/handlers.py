@@ -98,6 +98,11 @@ def overrides(client: Client, name: str) -> bool:
     return getattr(type(client), name, None) is not getattr(Client, name, None)
 
 
+def name_of(client: Client, name: str) -> str:
+    """What a callback is called in the log: its name, with its client's class."""
+    return f"{type(client).__name__}.{name}"
+
+
 def rejection(options: Sequence[v2.PermissionOption]) -> v2.PermissionOption | None:
     """The option that refuses most mildly, if there is one; None cancels."""
     for kind in ("reject_once", "reject_always"):

@@ -36,7 +36,7 @@ else:  # the default matters to type checkers only
 
     P = TypeVar("P")
     R = TypeVar("R")
-    M = TypeVar("M")
+    M = TypeVar("M", bound=str)
 
 Side: TypeAlias = Literal["agent", "client", "protocol", "proxy"]
 Kind: TypeAlias = Literal["request", "notification"]
@@ -89,7 +89,8 @@ class Notification(_Message, Generic[P, M], frozen=True, kw_only=True, tag_field
     if not TYPE_CHECKING:  # a type variable of typing has no default before Python 3.13
 
         def __class_getitem__(cls, args: Any) -> Any:
-            return super().__class_getitem__(args if type(args) is tuple else (args, str))
+            given = args if cls is not Notification or type(args) is tuple else (args, str)
+            return super().__class_getitem__(given)
 
 
 class Request(_Message, Generic[P], frozen=True, kw_only=True, tag_field="jsonrpc", tag="2.0"):
@@ -192,10 +193,10 @@ class Method(Generic[P, R]):
         start = len(lines)
         lines += self._head
         try:
-            is_raw = CHECKS[type(params)](params)
+            is_plain = CHECKS[type(params)](params)
             _encode_into(params, lines, -1)
-            if is_raw:
-                lines[start:] = lines[start:].translate(_ONE_LINE)
+            if not is_plain and (lines.find(10, start) >= 0 or lines.find(13, start) >= 0):
+                lines[start:] = lines[start:].translate(_ONE_LINE)  # JSON that is passed on as it came
         except BaseException as error:  # noqa: BLE001  # it is raised again, once there is no half of a line any more
             del lines[start:]
             if not isinstance(error, UnicodeEncodeError):

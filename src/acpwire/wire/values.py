@@ -121,6 +121,8 @@ def decode_hook(kind: type, value: Any) -> Any:
 def encode_hook(value: Any) -> Any:
     """msgspec's `enc_hook`: an unknown variant goes out as it came."""
     if isinstance(value, UnknownVariant):
+        if not value.raw:
+            raise EncodeError("an UnknownVariant without JSON is no JSON value")
         return msgspec.Raw(value.raw.translate(_ONE_LINE))
     raise EncodeError(f"{type(value).__name__} has no JSON form; build the message from the generated types")
 
@@ -131,10 +133,11 @@ USUAL: dict[tuple[type, str], type] = {}
 """Class and attribute -> the class of what is there in most of the traffic; it is looked into where it stands."""
 
 
-class _Checks(dict[type[Any], Callable[[Any], bool]]):
+class _Checks(dict[type[Any], Callable[[Any], bool | None]]):
     """Type -> the function that looks into a value of it; made on first need, as this is half the cost of encoding."""
 
-    def __missing__(self, kind: type[Any]) -> Callable[[Any], bool]:
+    def __missing__(self, kind: type[Any]) -> Callable[[Any], bool | None]:
+        check: Callable[[Any], bool | None]
         if issubclass(kind, msgspec.Struct):
             check = self._of_attributes(kind, MAY_HOLD_FLOATS.get(kind, kind.__struct_fields__))
         elif dataclasses.is_dataclass(kind):
@@ -150,15 +153,19 @@ class _Checks(dict[type[Any], Callable[[Any], bool]]):
         self[kind] = check
         return check
 
-    def _of_attributes(self, kind: type[Any], attrs: tuple[str, ...]) -> Callable[[Any], bool]:
+    def _of_attributes(self, kind: type[Any], attrs: tuple[str, ...]) -> Callable[[Any], bool | None]:
         """Straight code, as a loop over the attributes takes twice as long."""
         names: dict[str, Any] = {"checks": self, "UNSET": msgspec.UNSET}
-        lines = ["is_raw = False", *self._looks(kind, attrs, "value", names), "return is_raw"]
+        is_usual = any(owner is kind for owner, _ in USUAL)
+        looks = self._looks(kind, attrs, "value", names, is_usual)
+        lines = [f"is_plain = {is_usual}", *looks, "return is_plain"]
         exec("\n    ".join(["def check(value):", *lines]), names)  # noqa: S102  # made of names of our own
-        check: Callable[[Any], bool] = names["check"]
+        check: Callable[[Any], bool | None] = names["check"]
         return check
 
-    def _looks(self, kind: type[Any], attrs: tuple[str, ...], value: str, names: dict[str, Any]) -> Iterator[str]:
+    def _looks(
+        self, kind: type[Any], attrs: tuple[str, ...], value: str, names: dict[str, Any], is_usual: bool
+    ) -> Iterator[str]:
         """Lines that look into attributes of a value; what is not there is not looked into."""
         fields = msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else ()
         absent = {field.name: field.default for field in fields}
@@ -172,45 +179,47 @@ class _Checks(dict[type[Any], Callable[[Any], bool]]):
             yield f"{held} = {value}.{attr}"
             if usual is not None:
                 names[usual.__name__] = usual
+                looks = self._looks(usual, MAY_HOLD_FLOATS.get(usual, ()), held, names, is_usual)
                 yield f"if type({held}) is {usual.__name__}:"
-                yield from (f"    {line}" for line in self._looks(usual, MAY_HOLD_FLOATS.get(usual, ()), held, names))
+                yield from (f"    {line}" for line in looks)
                 yield "    pass"
-            yield f"{'if' if usual is None else 'elif'} {condition}: is_raw = checks[type({held})]({held}) or is_raw"
+            yield f"{'if' if usual is None else 'elif'} {condition}:"
+            yield f"    checks[type({held})]({held})"
+            yield "    is_plain = False"
+        if is_usual:
+            for attr in absent.keys() - {*attrs}:
+                yield f"if type({value}.{attr}) is not str: is_plain = False"
 
 
-def _check_float(value: float) -> bool:
+def _check_float(value: float) -> None:
     if not math.isfinite(value):
         raise EncodeError(f"{value} has no JSON form")
-    return False
 
 
-def _check_raw(value: msgspec.Raw) -> bool:
+def _check_raw(value: msgspec.Raw) -> None:
     if not memoryview(value).nbytes:
         raise EncodeError("an empty Raw is no JSON value")
-    return True
 
 
-def _check_mapping(value: Mapping[Any, object]) -> bool:
-    return _check_items(value.values())
+def _check_mapping(value: Mapping[Any, object]) -> None:
+    for held in value.values():
+        CHECKS[type(held)](held)
 
 
-def _check_items(value: Iterable[object]) -> bool:
-    is_raw = False
+def _check_items(value: Iterable[object]) -> None:
     for held in value:
-        is_raw = CHECKS[type(held)](held) or is_raw
-    return is_raw
+        CHECKS[type(held)](held)
 
 
-def _pass(_: object) -> bool:
+def _pass(_: object) -> None:
     """Nothing in such a value can be a float, or JSON as it came."""
-    return False
 
 
 CHECKS = _Checks()
 """`CHECKS[type(value)](value)` looks at what msgspec writes without looking, before anything is encoded.
 
-It refuses NaN and Infinity, which JSON has no form for and msgspec would write as null, and a `Raw` that is empty. It
-says whether there is any other `Raw`: JSON that goes out as it came may have line breaks between its tokens. Raises
+It refuses NaN and Infinity, which JSON has no form for and msgspec would write as null, and a `Raw` that is empty.
+Returns True where the value is the usual one through and through, in which no `Raw` with line breaks can be. Raises
 `EncodeError`. Not a function, as calling one more would be felt in encoding.
 """
 
