@@ -101,6 +101,7 @@ class Peer:
         self._ended: ConnectionClosed | None = None  # the input has, for this reason
         self._broken: ConnectionClosed | None = None  # writing has failed
         self._is_flush_due = False
+        self._is_stuffed = False  # more is unsent than should be
         self._has_room = asyncio.Event()
         self._is_shut = asyncio.Event()
         self._first_answer: asyncio.TimerHandle | None = None
@@ -201,10 +202,10 @@ class Peer:
         size = self._connection.notify(method, carrying(params, trace) if trace else params)
         if not self._is_flush_due:
             self._send_soon()
-        return self.flow() if size >= FLUSH else self.sent
+        return self.flow() if size >= FLUSH or self._is_stuffed else self.sent
 
-    def post(self, method: Method[P, None], params: P) -> int:
-        """Send a notification without ever waiting, and return how many bytes were not written yet.
+    def post(self, method: Method[P, None], params: P) -> bool:
+        """Send a notification without ever waiting, and return whether a sender that can wait should, by `flow`.
 
         `notify` is the one that keeps memory bounded. Raises `EncodeError` and `ConnectionClosed`.
         """
@@ -214,7 +215,7 @@ class Peer:
         size = self._connection.notify(method, carrying(params, trace) if trace else params)
         if not self._is_flush_due:
             self._send_soon()
-        return size
+        return size >= FLUSH or self._is_stuffed
 
     def send_line(self, line: bytes) -> Coroutine[Any, Any, None]:
         """Send a line as it is, its LF included, as `notify` does; the caller vouches for it."""
@@ -223,22 +224,23 @@ class Peer:
         size = self._connection.send_line(line)
         if not self._is_flush_due:
             self._send_soon()
-        return self.flow() if size >= FLUSH else self.sent
+        return self.flow() if size >= FLUSH or self._is_stuffed else self.sent
 
-    def post_later(self, lines: Callable[[bytearray], object]) -> None:
+    def post_later(self, lines: Callable[[bytearray], object]) -> int:
         """Send whole lines that are asked for when they are due: when it is time to write, or something follows them.
 
-        `lines` appends them to what it gets.
+        `lines` appends them to what it gets. Returns how many bytes there is room for before their sender should wait.
         Raises `ConnectionClosed`.
         """
         if self._broken is not None:
             raise self._broken.again()
-        self._connection.send_later(lines)
+        size = self._connection.send_later(lines)
         if not self._is_flush_due:
             self._send_soon()
+        return 0 if self._is_stuffed else FLUSH - size
 
     async def flow(self) -> None:
-        """Wait where a sender should, after `post`: once for each buffer that is full, and while much is unsent."""
+        """Wait where a sender should: for a turn of the loop when a buffer is full, and while much is unsent."""
         if self._connection.unsent >= FLUSH:
             self._flush()
             await asyncio.sleep(0)
@@ -275,7 +277,9 @@ class Peer:
                 self._channel.send(data)
             except ConnectionClosed as error:
                 self._breaks(error)
-        if self._channel.unsent > self._limits.unread_answers:
+        unsent = self._channel.unsent
+        self._is_stuffed = unsent > self._limits.unsent
+        if unsent > self._limits.unread_answers:
             self._regulate()
 
     def _breaks(self, error: ConnectionClosed) -> None:
@@ -309,6 +313,7 @@ class Peer:
 
     def _drained(self) -> None:
         """The channel has written everything, or never will."""
+        self._is_stuffed = False
         self._has_room.set()
         self._regulate()
 
