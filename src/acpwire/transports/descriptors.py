@@ -27,7 +27,16 @@ from typing import Final
 
 from .channel import Channel, Ended, Received
 
-__all__ = ["DescriptorChannel", "PolledReader", "Reader", "ThreadReader", "Writer", "own_reader", "own_writer"]
+__all__ = [
+    "DescriptorChannel",
+    "PolledReader",
+    "Reader",
+    "ThreadReader",
+    "Writer",
+    "own_reader",
+    "own_writer",
+    "widen",
+]
 
 _BLOCK: Final = 64 * 1024
 _PIPE: Final = 256 * 1024
@@ -42,6 +51,7 @@ def own_reader(fd: int) -> Reader:
 
 def own_writer(fd: int) -> Writer:
     """A writer to a duplicate of `fd`, which may be of any kind; `fd` itself stays as it is."""
+    widen(fd)
     mode = os.fstat(fd).st_mode
     if stat.S_ISSOCK(mode):
         sock = socket.socket(fileno=duplicate(fd))
@@ -74,10 +84,13 @@ def can_poll(fd: int) -> bool:
     return True
 
 
-def _widen(fd: int) -> None:
-    """Have a pipe hold more, where the system lets it."""
+def widen(fd: int) -> None:
+    """Have a pipe hold more, where the system lets it: for those through which updates stream.
+
+    What a user's pipes may hold in all is limited: enough for 256 such pipes, as a rule.
+    """
     if sys.platform == "linux" and stat.S_ISFIFO(os.fstat(fd).st_mode):
-        with suppress(OSError):  # a user may have only so much memory in pipes
+        with suppress(OSError):
             if fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ) < _PIPE:
                 fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, _PIPE)
 
@@ -147,7 +160,6 @@ class PolledReader(Reader):
         self._blocking = os.get_blocking(fd)
         self._polls = False
         self._last = False
-        _widen(fd)
 
     def finish(self) -> None:
         """What is there already is the last, though somebody may keep the other side open. The descriptor is ours."""
@@ -311,7 +323,6 @@ class Writer:
         self._kept = bytearray()
         self._polls = False
         self._stopped = False
-        _widen(fd)
 
     def __len__(self) -> int:
         """How many bytes are kept."""

@@ -26,7 +26,7 @@ from acpwire.errors import ConnectionClosed, UsageError
 from acpwire.limits import Limits
 
 from .channel import Received
-from .descriptors import DescriptorChannel, PolledReader, Writer
+from .descriptors import DescriptorChannel, PolledReader, Writer, widen
 
 __all__ = ["ProcessTransport", "spawn_process"]
 
@@ -74,6 +74,7 @@ async def spawn_process(
         for ends in (theirs, ours), (ours, theirs), (ours, theirs):
             for fd, kept in zip(os.pipe(), ends, strict=True):
                 kept.append(fd)
+        widen(ours[1])
         for fd in ours:
             os.set_blocking(fd, False)
         popen = subprocess.Popen(  # noqa: ASYNC220  # asyncio does no other; it returns when the program runs
