@@ -172,6 +172,81 @@ async def test_a_question_that_a_client_may_refuse_is_not_asked(options: Any, su
         assert (await script.idle(session))["stopReason"] == "end_turn"
 
 
+@pytest.mark.parametrize("ask", ["request_permission", "elicit"])
+@on_each_loop
+async def test_a_question_that_is_not_awaited_is_no_answer(ask: str) -> None:
+    """PM-07, EL-07: as a condition it would always be true."""
+    did: list[str] = []
+
+    async def prompt(session: AgentSession, _: UserPrompt) -> None:
+        for __ in range(2):
+            with pytest.raises(UsageError, match=rf"await session.{ask}\(\.\.\.\)"):
+                did.append("it") if getattr(session, ask)("Sure?") else None
+
+    async with serving(agent_of(prompt), initialize=FORMS) as script:
+        session = await session_of(script)
+        await doing(script, session)
+        assert (await script.idle(session))["stopReason"] == "end_turn"
+        await script.expect_nothing()
+        assert not [one for one in script.seen if one.get("method") in {PERMISSION, ELICITATION}]
+        assert not did
+
+
+@on_each_loop
+async def test_a_question_is_asked_in_a_task_by_a_timeout_and_by_hand_as_any_coroutine_is() -> None:
+    """PM-07, CA-11."""
+    found: list[Any] = []
+
+    async def prompt(session: AgentSession, _: UserPrompt) -> None:
+        question = session.request_permission("task")
+        assert asyncio.iscoroutine(question)
+        task = asyncio.create_task(question)
+        assert "request_permission" in repr(task)
+        found.append(await asyncio.wait_for(task, 10))
+        try:
+            async with asyncio.timeout(0.01):
+                await session.request_permission("timeout")
+        except TimeoutError:
+            found.append("late")
+        question = session.request_permission("by hand")
+        with pytest.raises(ZeroDivisionError):
+            question.throw(ZeroDivisionError())
+        session.request_permission("never").close()
+
+    async with serving(agent_of(prompt)) as script:
+        session = await session_of(script)
+        await doing(script, session)
+        await script.answer(
+            await script.asked(PERMISSION), {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
+        )
+        assert (await script.asked(PERMISSION))["params"]["title"] == "timeout"
+        await script.idle(session)
+        assert [bool(found[0]), found[1]] == [True, "late"]
+        assert len([one for one in script.seen if one.get("method") == PERMISSION]) == 2
+
+
+@on_each_loop
+async def test_a_form_is_about_a_tool_call_that_was_announced_and_runs() -> None:
+    """TC-01, TC-09, EL-04."""
+
+    async def prompt(session: AgentSession, _: UserPrompt) -> None:
+        call = session.tool_call("x")
+        other: Any = "c"
+        with pytest.raises(UsageError, match="TC-01"):
+            await session.elicit("Who?", tool_call=call)
+        async with call:
+            await call.complete()
+            with pytest.raises(UsageError, match="TC-09"):
+                await session.elicit("Who?", tool_call=call)
+        with pytest.raises(UsageError, match="tool_call: expected a writer of a tool call, not str"):
+            await session.elicit("Who?", tool_call=other)
+
+    async with serving(agent_of(prompt), initialize=FORMS) as script:
+        session = await session_of(script)
+        await doing(script, session)
+        assert (await script.idle(session))["stopReason"] == "end_turn"
+
+
 # --- cancelled work ---------------------------------------------------------------------------------------------------
 
 

@@ -10,13 +10,15 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 import pytest
 
 from acpwire import trace, v2
 from acpwire.agent import AgentSession, UserPrompt, diff_of
+from acpwire.agent.session import SubagentMembers
+from acpwire.agent.writers import TerminalMembers, TerminalPatch, ToolCallMembers, ToolCallPatch
 from acpwire.errors import EncodeError, UsageError
 from acpwire.peer import Peer
 from acpwire.transcript import Transcript
@@ -281,6 +283,60 @@ async def child_twice(session: AgentSession) -> None:
     await session.subagent("b", session_id="child")
 
 
+async def call_entered_again(session: AgentSession) -> None:
+    async with session.tool_call("x", tool_call_id="c") as call:
+        await call.__aenter__()
+
+
+async def call_entered_after_its_end(session: AgentSession) -> None:
+    async with session.tool_call("x", tool_call_id="c") as call:
+        pass
+    await call.__aenter__()
+
+
+async def call_with_the_id_of_one_that_runs(session: AgentSession) -> None:
+    async with session.tool_call("x", tool_call_id="c"), session.tool_call("y", tool_call_id="c"):
+        pass
+
+
+async def terminal_entered_again(session: AgentSession) -> None:
+    async with session.terminal(terminal_id="t") as terminal:
+        await terminal.__aenter__()
+
+
+async def compaction_entered_again(session: AgentSession) -> None:
+    async with session.compaction("k") as compaction:
+        await compaction.__aenter__()
+
+
+async def permission_before_the_call(session: AgentSession) -> None:
+    await session.request_permission("x", subject=session.tool_call("x"))
+
+
+async def permission_after_the_call(session: AgentSession) -> None:
+    async with session.tool_call("x") as call:
+        await call.complete()
+        await session.request_permission("x", subject=call)
+
+
+async def background_of_a_call_that_was_not_announced(session: AgentSession) -> None:
+    async with session.background(session.tool_call("x")):
+        pass
+
+
+async def background_of_a_terminal_that_has_exited(session: AgentSession) -> None:
+    async with session.terminal() as terminal:
+        await terminal.exit(0)
+        async with session.background(terminal):
+            pass
+
+
+async def background_of_nothing(session: AgentSession) -> None:
+    nothing: Any = "t"
+    async with session.background(nothing):
+        pass
+
+
 async def options_nobody_sets(session: AgentSession) -> None:
     await session.config(v2.SessionConfigBoolean(config_id="c", name="C", current_value=True))
 
@@ -299,17 +355,41 @@ async def options_nobody_sets(session: AgentSession) -> None:
         (to_a_stranger, "SM-13"),
         (child_twice, "SA-01"),
         (options_nobody_sets, "CO-03"),
+        (call_entered_again, "TC-01: the tool call c was announced already"),
+        (call_entered_after_its_end, "TC-01: the tool call c was announced already"),
+        (call_with_the_id_of_one_that_runs, "TC-01: the tool call c was announced already"),
+        (terminal_entered_again, "TM-05: the terminal t was announced already"),
+        (compaction_entered_again, "CP-10: the compaction k was announced already"),
+        (permission_before_the_call, "TC-01"),
+        (permission_after_the_call, "TC-09"),
+        (background_of_a_call_that_was_not_announced, "TC-01"),
+        (background_of_a_terminal_that_has_exited, "TM-08"),
+        (background_of_nothing, "shown_by: expected a writer .* not str"),
     ],
 )
 @on_each_loop
 async def test_what_is_out_of_order_is_refused_by_the_name_of_the_requirement(wrong: Use, named: str) -> None:
-    """TC-01, TC-09, TM-05, TM-08, CP-06, CP-10, CP-14, SM-13, SA-01, CO-03."""
+    """TC-01, TC-02, TC-09, TM-02, TM-05, TM-08, BG-03, CP-06, CP-10, CP-14, SM-13, SA-01, CO-03, PM-03."""
 
     async def prompt(session: AgentSession) -> None:
         with pytest.raises(UsageError, match=named):
             await wrong(session)
 
-    await said(prompt)
+    updates = await said(prompt)
+    announced = [(one["sessionUpdate"], one["status"]) for one in updates if one.get("status") == "pending"]
+    assert len(announced) <= 1, "what is refused is not announced again"
+
+
+@on_each_loop
+async def test_an_id_may_come_again_after_the_end_of_what_had_it() -> None:
+    """TC-02: a tool call that was final is taken up by its id."""
+
+    async def prompt(session: AgentSession) -> None:
+        for _ in range(2):
+            async with session.tool_call("x", tool_call_id="c"):
+                pass
+
+    assert [one["status"] for one in await said(prompt)] == ["pending", "completed"] * 2
 
 
 def select(current: str, *values: str) -> v2.SessionConfigSelect:
@@ -342,7 +422,6 @@ def change(path: str) -> v2.Diff:
         (v2.Notice(severity="info", title=""), "title"),
         (v2.UsageUpdate(used=2**64, size=1), "US-02"),
         (v2.UsageUpdate(used=-1, size=1), "used"),
-        (v2.StateUpdate(state="idle", stop_reason="invented"), "EX-01"),
         (v2.UnknownVariant("invented", b'{"sessionUpdate":"invented"}'), "EX-01"),
     ],
 )
@@ -350,13 +429,166 @@ def change(path: str) -> v2.Diff:
 async def test_what_a_client_may_refuse_is_not_sent_and_the_reason_is_named(
     update: v2.SessionUpdate, named: str
 ) -> None:
-    """EX-01, EX-02, TC-16, TM-05, DF-03, PN-06, CM-02, CO-02, CO-06, NT-02, NT-03, US-02, SR-08."""
+    """EX-01, EX-02, TC-16, TM-05, DF-03, PN-06, CM-02, CO-02, CO-06, NT-02, NT-03, US-02."""
 
     async def prompt(session: AgentSession) -> None:
         with pytest.raises(EncodeError, match=named):
             await session.send(update)
 
     assert await said(prompt) == []
+
+
+Wrong: Any = None
+"""Values that type checkers would refuse are made of it."""
+MISTYPED: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda session: session.agent_message().write(42), "content: expected str or a content block, not int"),
+    (lambda session: session.agent_message().write(None), "content: expected str or a content block, not NoneType"),
+    (lambda session: session.agent_message().write(b"x"), "content: expected str or a content block, not bytes"),
+    (lambda session: session.agent_message().write(change("/x")), "content: expected str or a content block, not Diff"),
+    (lambda session: session.thought().replace(["x"]), "content: expected str or a content block, not list"),
+    (lambda session: session.session_message().write(1.5), "content: expected str or a content block, not float"),
+    (lambda session: session.session_message().replace({}), "content: expected str or a content block, not dict"),
+    (lambda session: session.plan("a", 42), "entries: expected str or v2.PlanEntry, not int"),
+    (lambda session: session.plan({"content": "a"}), "entries: expected str or v2.PlanEntry, not dict"),
+    (lambda session: session.usage(used=1, size=2, cost=0.5), "cost: expected v2.Cost, not float"),
+    (lambda session: session.commands("test"), "commands: expected v2.Command, not str"),
+    (lambda session: session.send(42), "update: expected an update of v2.SessionUpdate, not int"),
+    (lambda session: session.send({"sessionUpdate": "x"}), "update: expected .*, not dict"),
+    (lambda session: session.send(v2.Cost(amount=1, currency="EUR")), "update: expected .*, not Cost"),
+    (
+        lambda session: session.request_permission("x", options=["yes"]),
+        "options: expected v2.PermissionOption, not str",
+    ),
+    (lambda session: session.notice(42), r"Expected `str`, got `int` - at `\$.title`"),
+    (lambda session: session.tool_call(42).__aenter__(), r"Expected `str`, got `int` - at `\$.title`"),
+]
+IN_ITS_ENTITY: list[tuple[Callable[[Any, Any, Any], Any], str]] = [
+    (lambda call, _, __: call.write(42), "content: expected str, a content block, a diff or a terminal, not int"),
+    (lambda call, _, __: call.complete("a", None), "content: expected .*, not NoneType"),
+    (lambda call, _, __: call.fail(OSError("x")), "content: expected .*, not OSError"),
+    (lambda call, _, __: call.update(content=["a", 42]), "content: expected .*, not int"),
+    (lambda call, _, __: call.update(content="abc"), "content"),
+    (lambda _, terminal, __: terminal.write(42), "output: expected bytes or str, not int"),
+    (lambda _, terminal, __: terminal.write(None), "output: expected bytes or str, not NoneType"),
+    (lambda _, __, compaction: compaction.write(42), "content: expected str or a content block, not int"),
+    (lambda _, __, compaction: compaction.complete(42), "summary: expected str or a content block, not int"),
+]
+
+
+@pytest.mark.parametrize(("use", "named"), MISTYPED, ids=[str(number) for number in range(len(MISTYPED))])
+@on_each_loop
+async def test_an_argument_of_another_type_is_refused_by_its_name(use: Any, named: str) -> None:
+    """EX-02: and nothing of it is sent."""
+
+    async def prompt(session: AgentSession) -> None:
+        with pytest.raises(EncodeError, match=named):
+            await use(session)
+
+    assert await said(prompt) == []
+
+
+@pytest.mark.parametrize(("use", "named"), IN_ITS_ENTITY, ids=[str(number) for number in range(len(IN_ITS_ENTITY))])
+@on_each_loop
+async def test_what_a_writer_is_given_of_another_type_is_refused_and_it_goes_on(use: Any, named: str) -> None:
+    """TC-09, TM-08, CP-06: what is refused is no end, and does not start anything."""
+
+    async def prompt(session: AgentSession) -> None:
+        async with session.tool_call("x") as call, session.terminal() as terminal, session.compaction() as compaction:
+            with pytest.raises(EncodeError, match=named):
+                await use(call, terminal, compaction)
+            await terminal.exit(0)
+
+    updates = await said(prompt)
+    assert [one.get("status", "") for one in updates] == ["pending", "", "in_progress", "", "completed", "completed"]
+
+
+@on_each_loop
+async def test_the_writer_of_a_terminal_stands_for_it_wherever_a_tool_call_shows_one() -> None:
+    """TM-03, TC-07, TC-09."""
+
+    async def prompt(session: AgentSession) -> None:
+        terminal = session.terminal(terminal_id="t")
+        async with session.tool_call("a", content=["text", terminal]) as call, terminal:
+            await call.write(terminal)
+            await call.update(content=[terminal])
+            await call.complete("done", terminal)
+
+    item = {"type": "terminal", "terminalId": "t"}
+    updates = [one for one in await said(prompt) if one["sessionUpdate"] != "terminal_update"]
+    assert [one["content"] for one in updates if "content" in one] == [
+        [{"type": "content", "content": text("text")}, item],
+        item,
+        [item],
+        [{"type": "content", "content": text("done")}, item],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("update", "advice"),
+    [
+        (v2.StateUpdate(state="idle", stop_reason="end_turn"), r"return a stop reason from prompt\(\)"),
+        (v2.StateUpdate(state="running"), r"session.foreground\(\)"),
+        (v2.StateUpdate(state="requires_action"), r"session.requires_action\(\)"),
+        (v2.StateUpdate(state=Wrong), "ST-11"),
+        (v2.UnknownVariant("state_update", b'{"sessionUpdate":"state_update","state":"_acme"}'), "ST-15"),
+    ],
+)
+@on_each_loop
+async def test_states_are_told_by_the_runtime_alone(update: v2.SessionUpdate, advice: str) -> None:
+    """ST-01, ST-02, ST-04, ST-15: by the call, awaited or not."""
+
+    async def prompt(session: AgentSession, _: UserPrompt) -> None:
+        send: Any = session.send
+        with pytest.raises(UsageError, match=advice):
+            send(update)
+
+    async with serving(agent_of(prompt)) as script:
+        session = await session_of(script)
+        await script.prompt(session)
+        assert (await script.idle(session))["stopReason"] == "end_turn"
+        await script.expect_nothing()
+        assert script.tags(session) == ["user_message", "running", "idle"]
+
+
+@on_each_loop
+async def test_that_nothing_is_known_of_the_work_may_be_told() -> None:
+    """ST-11, ST-13."""
+
+    async def prompt(session: AgentSession, _: UserPrompt) -> None:
+        await session.send(v2.StateUpdate(state="unknown"))
+
+    async with serving(agent_of(prompt)) as script:
+        session = await session_of(script)
+        await script.prompt(session)
+        await script.idle(session)
+        assert script.tags(session) == ["user_message", "running", "unknown", "idle"]
+
+
+def members(of: type[msgspec.Struct], without: set[str]) -> dict[str, Any]:
+    """The members of a class that are not among these, and their types."""
+    hints = get_type_hints(of, include_extras=True)
+    return {name: hints[name] for name in of.__struct_fields__ if name not in without}
+
+
+@pytest.mark.parametrize(
+    ("typed", "of", "without"),
+    [
+        (ToolCallMembers, v2.ToolCallFields, {"tool_call_id", "name", "title", "kind", "status"}),
+        (ToolCallPatch, v2.ToolCallFields, {"tool_call_id"}),
+        (TerminalMembers, v2.TerminalUpdate, {"terminal_id", "command", "cwd"}),
+        (TerminalPatch, v2.TerminalUpdate, {"terminal_id"}),
+        (SubagentMembers, v2.SubagentUpdate, {"session_id", "title", "cwd", "state"}),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_members_that_are_given_by_name_are_those_of_the_draft(typed: Any, of: Any, without: set[str]) -> None:
+    """TC-02, TM-04: of which alone a tool call's content takes more, and any JSON is any."""
+    hints, drafted = get_type_hints(typed, include_extras=True), members(of, without)
+    assert hints.keys() == drafted.keys()
+    differ = {"content", "raw_input", "raw_output"}
+    assert {name: hint for name, hint in hints.items() if name not in differ} == {
+        name: hint for name, hint in drafted.items() if name not in differ
+    }
 
 
 @on_each_loop

@@ -7,9 +7,9 @@ prompts get in, or what ends a session; that is the runtime's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypedDict, TypeVar, Unpack
 
 from msgspec import UNSET, UnsetType
 
@@ -20,21 +20,52 @@ from acpwire.peer import Peer, after_answer
 from acpwire.transcript import Transcript
 from acpwire.wire.frames import Method
 
-from .asking import OPTIONS, Elicited, Permission
+from .asking import OPTIONS, Elicited, Permission, awaited
 from .live import Live
 from .outgoing import new_id
 from .work import Blocked, Work, current_work
-from .writers import CompactionWriter, MessageWriter, SessionMessageWriter, TerminalWriter, ToolCallWriter
+from .writers import (
+    CompactionWriter,
+    MessageWriter,
+    SessionMessageWriter,
+    TerminalMembers,
+    TerminalWriter,
+    ToolCallMembers,
+    ToolCallWriter,
+    classes_of,
+    mistyped,
+    shown,
+)
 
-__all__ = ["AgentSession", "ConnectedClient"]
+__all__ = ["AgentSession", "ConnectedClient", "SubagentMembers"]
 
 P = TypeVar("P")
 R = TypeVar("R")
 _LIVE: Final = frozenset({"notice", "state_update"})
+_UPDATES: Final = classes_of(v2.SessionUpdate)
+_SAID: Final = frozenset(_UPDATES) - {v2.StateUpdate, v2.UnknownVariant}
+"""The classes of updates that tell no state."""
+_COMMANDS: Final = classes_of(v2.AvailableCommand)
+_CONFIGS: Final = classes_of(v2.SessionConfigOption)
+
+
+class SubagentMembers(TypedDict, total=False):
+    """What a child session may have beyond what `AgentSession.subagent` names; a test compares it with the draft's."""
+
+    description: str | UnsetType | None
+    capabilities: v2.SubagentSessionCapabilities | UnsetType | None
+    additional_directories: Sequence[v2.AbsolutePath] | UnsetType | None
+    meta: Mapping[str, Any] | UnsetType | None
 
 
 class ConnectedClient:
-    """The client at the other end: what it says it is and can do."""
+    """The client at the other end: what it says it is and can do.
+
+    Attributes:
+        info: who it is, a `v2.Implementation`.
+        capabilities: all that it says it can do, a `v2.ClientCapabilities`; `supports` asks for one of them.
+        open_elicitations: the ids of those at URLs that the user has been sent to, and is not done at.
+    """
 
     def __init__(self, peer: Peer) -> None:
         self.info = v2.Implementation(name="unknown", version="unknown")
@@ -60,7 +91,25 @@ class AgentSession:
     """One session. Made by the runtime; `app` is the agent's to use.
 
     Everything here belongs to the event loop's thread. Whatever sends raises `UsageError` after the session was closed
-    and `ConnectionClosed` after the connection was; it waits only while the client takes nothing.
+    and `ConnectionClosed` after the connection was; it waits only while the client takes nothing. From a worker thread:
+
+        asyncio.run_coroutine_threadsafe(session.notice("half done"), session.loop).result()
+
+    Attributes:
+        id: the id of the session.
+        cwd: its working directory, absolute.
+        additional_directories: others that it may work in.
+        mcp_servers: the MCP servers that it is to use, of the transports in `Agent.accepts`.
+        system_prompt: what the client wants the model to be told, where `Agent.accepts` has it; or None.
+        app: whatever the agent keeps about the session; None until it is set.
+        client: the client, a `ConnectedClient`.
+        state: the `v2.StateUpdate` that was told last.
+        cancelled: whether the current foreground work was cancelled.
+        available_commands, config_options: what was told last.
+        title, updated_at: likewise.
+        transcript: all that was said, where `Agent.retain` is set; else None.
+        parent, children: the sessions above and below it, these by their id.
+        loop: the event loop that it belongs to.
     """
 
     def __init__(
@@ -107,9 +156,11 @@ class AgentSession:
     def send(self, update: v2.SessionUpdate) -> Coroutine[Any, Any, None]:
         """Send any update. Raises `EncodeError` for what a client may refuse, and names the requirement.
 
-        States are told by the runtime; "unknown" would be for work that really cannot be observed any more, not for
-        work that is silent (ST-11).
+        States are told by the runtime, and refused with `UsageError`; but "unknown", which is for work that really
+        cannot be observed any more, not for work that is silent (ST-11).
         """
+        if update.__class__ not in _SAID:
+            _check_update(update)
         return self._outgoing.send(update)
 
     def agent_message(self, message_id: str | None = None) -> MessageWriter:
@@ -129,7 +180,7 @@ class AgentSession:
         tool_call_id: str | None = None,
         status: v2.ToolCallStatus = "pending",
         can_cancel: bool = False,
-        **fields: Any,
+        **fields: Unpack[ToolCallMembers],
     ) -> ToolCallWriter:
         """A tool call; `async with` announces it and says how it ended.
 
@@ -141,7 +192,7 @@ class AgentSession:
         if can_cancel:
             fields["capabilities"] = v2.ToolCallCapabilities(cancel=v2.ToolCallCancelCapabilities())
         said = v2.ToolCallFields(
-            tool_call_id=tool_call_id, title=title, kind=kind, status=status, name=name or UNSET, **fields
+            tool_call_id=tool_call_id, title=title, kind=kind, status=status, name=name or UNSET, **shown(fields)
         )
         return ToolCallWriter(self._outgoing, said, self._live.running)
 
@@ -152,7 +203,7 @@ class AgentSession:
         cwd: str | None = None,
         terminal_id: str | None = None,
         can_cancel: bool = False,
-        **fields: Any,
+        **fields: Unpack[TerminalMembers],
     ) -> TerminalWriter:
         """A terminal; `async with` announces it and says that it exited (TM-05). `cwd` is the session's unless given.
 
@@ -186,10 +237,7 @@ class AgentSession:
 
     async def plan(self, *entries: str | v2.PlanEntry, plan_id: str = "plan") -> None:
         """Tell a plan, all of it each time (PN-03); a string is an entry that is pending."""
-        items = [
-            v2.PlanEntry(content=entry, priority="medium", status="pending") if isinstance(entry, str) else entry
-            for entry in entries
-        ]
+        items = [_entry(entry) for entry in entries]
         await self.send(v2.PlanUpdate(plan=v2.PlanItems(plan_id=plan_id, entries=items)))
 
     async def remove_plan(self, plan_id: str = "plan") -> None:
@@ -208,31 +256,44 @@ class AgentSession:
 
         The currency is best an ISO 4217 code; other units, such as credits, are taken too (US-04).
         """
+        given: Any = cost
+        if given is not None and not isinstance(given, v2.Cost | UnsetType):
+            raise mistyped("cost", "v2.Cost", given)
         await self.send(v2.UsageUpdate(used=used, size=size, cost=cost))
 
     async def info(
-        self, *, title: str | UnsetType | None = UNSET, updated_at: str | UnsetType | None = UNSET, **more: Any
+        self,
+        *,
+        title: str | UnsetType | None = UNSET,
+        updated_at: str | UnsetType | None = UNSET,
+        meta: Mapping[str, Any] | UnsetType | None = UNSET,
     ) -> None:
         """Patch what a list of sessions shows (SS-24)."""
+        self._outgoing.post(v2.SessionInfoUpdate(title=title, updated_at=updated_at, meta=meta))
         if not isinstance(title, UnsetType):
             self.title = title
         if not isinstance(updated_at, UnsetType):
             self.updated_at = updated_at
-        await self.send(v2.SessionInfoUpdate(title=title, updated_at=updated_at, **more))
+        await self._outgoing.flow()
 
     async def commands(self, *commands: v2.AvailableCommand) -> None:
-        """Tell all commands that the user may call (CM-01)."""
+        """Tell all commands that the user may call, each a `v2.Command` (CM-01).
+
+        await session.commands(v2.Command(name="test", description="Run the tests"))
+        """
+        _check_each("commands", "v2.Command", commands, _COMMANDS)
         self._outgoing.post(v2.AvailableCommandsUpdate(available_commands=list(commands)))
         self.available_commands = commands
         await self._outgoing.flow()
 
     async def config(self, *options: v2.SessionConfigOption) -> None:
-        """Tell all config options and their values (CO-06).
+        """Tell all config options and their values, each a `v2.SessionConfigSelect` or `-Boolean` (CO-06).
 
         Raises `UsageError` where the agent does not override `set_config_option` (CO-03).
         """
         if options and not self._has_options:
             raise UsageError("CO-03: override `set_config_option` to have options")
+        _check_each("options", "v2.SessionConfigSelect or v2.SessionConfigBoolean", options, _CONFIGS)
         self._outgoing.post(v2.ConfigOptionUpdate(config_options=list(options)))
         self.config_options = options
         await self._outgoing.flow()
@@ -244,7 +305,7 @@ class AgentSession:
         session_id: str | None = None,
         can_cancel: bool = False,
         cwd: str | None = None,
-        **fields: Any,
+        **fields: Unpack[SubagentMembers],
     ) -> AgentSession:
         """A child session: it is announced, and from then on speaks for itself; its state is mirrored (SA-01, ST-17).
 
@@ -262,7 +323,8 @@ class AgentSession:
         live.may_be_cancelled = can_cancel
         retain = self.transcript is not None
         child = self.children[child_id] = AgentSession(live, self.client, sent=self._sent, retain=retain, parent=self)
-        child.additional_directories = fields.get("additional_directories", self.additional_directories)
+        own = fields.get("additional_directories")
+        child.additional_directories = self.additional_directories if own is None or own is UNSET else own
         await self._outgoing.flow()
         return child
 
@@ -312,6 +374,8 @@ class AgentSession:
         is told before the context is left (BG-03).
         """
         self._outgoing.check(begins=True)
+        if not isinstance(shown_by, AgentSession):
+            _check_entity("shown_by", "a writer of a tool call or a terminal, or a child session", shown_by)
         works, background, task = self._live.works, self._live.background, asyncio.current_task()
         item: v2.BackgroundWork
         if isinstance(shown_by, ToolCallWriter):
@@ -340,6 +404,7 @@ class AgentSession:
 
     # --- asking ---------------------------------------------------------------------------------------------------
 
+    @awaited
     async def request_permission(
         self,
         title: str,
@@ -353,9 +418,12 @@ class AgentSession:
 
         An answer that is an error is a refusal. While it waits, the session requires action if all of its foreground
         work waits; `blocks=False` says that other work goes on beside it (ST-06). Cancelled with the work that asks
-        (CA-11). Raises `ConnectionClosed`, `EncodeError` and `UsageError`.
+        (CA-11). Nothing is asked before it is awaited. Raises `ConnectionClosed`, `EncodeError`, and `UsageError`, for
+        a subject that was not announced (TC-01) or is final (TC-09) as well.
         """
+        _check_each("options", "v2.PermissionOption", options, (v2.PermissionOption,))
         if isinstance(subject, ToolCallWriter):
+            subject.check()
             subject = v2.ToolCallPermissionSubject(tool_call=v2.ToolCallFields(tool_call_id=subject.tool_call_id))
         params = v2.RequestPermissionRequest(
             session_id=self.id, title=title, description=description, subject=subject, options=list(options)
@@ -367,6 +435,7 @@ class AgentSession:
             response = None
         return Permission.of(response, options)
 
+    @awaited
     async def elicit(
         self,
         message: str,
@@ -388,6 +457,8 @@ class AgentSession:
         mode = "form" if url is None else "url"
         if not self.client.supports(f"elicitation.{mode}"):
             raise UsageError(f"EL-02: the client does not offer elicitation.{mode}")
+        if tool_call is not None:
+            _check_entity("tool_call", "a writer of a tool call", tool_call)
         tool_call_id = None if tool_call is None else tool_call.tool_call_id
         wanted = None
         params: v2.CreateElicitationRequest
@@ -465,3 +536,42 @@ class AgentSession:
             self.transcript.apply(update)
         if self._sent is not None:
             self._sent(self, update)
+
+
+def _check_update(update: Any) -> None:
+    """Raise for a state, which the runtime tells (ST-01, ST-02), and for what is no update."""
+    if not isinstance(update, _UPDATES):
+        raise mistyped("update", "an update of v2.SessionUpdate", update)
+    if isinstance(update, v2.UnknownVariant) and update.tag == "state_update":
+        raise UsageError("ST-15: states are told by the runtime, which tells the standard ones")
+    if isinstance(update, v2.StateUpdate) and update.state != "unknown":
+        advice = {
+            "idle": "return a stop reason from prompt(), or leave session.foreground()",
+            "running": "work in prompt(), or in session.foreground()",
+            "requires_action": "use `async with session.requires_action()`",
+        }
+        how = advice.get(update.state, 'only "unknown" is yours to tell (ST-11)')
+        raise UsageError(f"ST-01, ST-02: states are told by the runtime: {how}")
+
+
+def _check_entity(argument: str, expected: str, entity: Any) -> None:
+    """Raise `UsageError` for an entity that was not announced, or is over (TC-01, TM-05, BG-03)."""
+    if not isinstance(entity, ToolCallWriter | TerminalWriter):
+        raise UsageError(f"{argument}: expected {expected}, not {type(entity).__name__}")
+    entity.check()
+
+
+def _check_each(argument: str, expected: str, values: Sequence[Any], classes: tuple[type, ...]) -> None:
+    """Raise `EncodeError` for a value that is of none of the classes."""
+    for value in values:
+        if not isinstance(value, classes):
+            raise mistyped(argument, expected, value)
+
+
+def _entry(entry: Any) -> v2.PlanEntry:
+    """An entry of a plan; a string is one that is pending."""
+    if isinstance(entry, str):
+        return v2.PlanEntry(content=entry, priority="medium", status="pending")
+    if not isinstance(entry, v2.PlanEntry):
+        raise mistyped("entries", "str or v2.PlanEntry", entry)
+    return entry

@@ -296,7 +296,7 @@ def _usage(work: Work) -> v2.Usage | None:
     else:
         wrong = "; ".join(f"{one.message} - at `{one.path}`" for one in v2.validate(usage))
     if not wrong:
-        return usage
+        return work.usage
     _log.error("US-06: the usage of the %s is left out: %s", work.name, wrong)
     return None
 
