@@ -338,6 +338,46 @@ async def test_a_program_that_is_not_there_is_an_os_error() -> None:
             raise AssertionError
 
 
+@on_each_loop
+async def test_a_command_line_in_one_string_is_told_how_arguments_are_given(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as raised:
+        async with acpwire.spawn_agent("python my_agent.py"):
+            raise AssertionError
+    assert raised.value.filename == "python my_agent.py"
+    assert str(raised.value) == (
+        "[Errno 2] No such file or directory; arguments are given one by one, "
+        "as in spawn_agent('python', 'my_agent.py'): 'python my_agent.py'"
+    )
+
+
+@on_each_loop
+async def test_other_things_that_are_not_there_and_names_with_spaces_get_no_such_hint(tmp_path: Path) -> None:
+    for argv, cwd in ((["/nowhere/agent"], None), (ECHO, "/no where"), (["agent", "my agent.py"], None)):
+        with pytest.raises(FileNotFoundError) as raised:
+            async with acpwire.spawn_agent(*argv, cwd=cwd):
+                raise AssertionError
+        assert "one by one" not in str(raised.value)
+    program = tmp_path / "my agent"
+    program.write_text(f'#!/bin/sh\nexec "{ECHO[0]}" "{ECHO[1]}"\n', "utf-8")
+    program.chmod(0o755)
+    async with acpwire.spawn_agent(program) as agent:
+        assert agent.info.name == "echo"
+
+
+@pytest.mark.parametrize("name", ["spawn_agent", "connect"])
+@on_each_loop
+async def test_what_is_awaited_or_used_instead_of_entered_says_so(name: str) -> None:
+    manager: Any = acpwire.spawn_agent(*ECHO) if name == "spawn_agent" else acpwire.connect(pair()[0])
+    with pytest.raises(UsageError, match=rf"async with acpwire\.{name}\("):
+        await manager
+    with pytest.raises(UsageError, match=rf"async with acpwire\.{name}\("):
+        await manager.new_session(cwd="/")
+    assert not hasattr(manager, "_private")
+    if name == "spawn_agent":
+        async with manager as agent:
+            assert (await (await agent.new_session(cwd="/")).ask("hi")).text
+
+
 @pytest.mark.parametrize(("how", "code"), [("exit", 7), ("signal", -9)])
 @on_each_loop
 async def test_a_crash_in_mid_prompt_fails_the_prompt_and_is_told_once(how: str, code: int) -> None:

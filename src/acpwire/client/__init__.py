@@ -8,6 +8,7 @@
                     print(text, end="")
         print(session.transcript.text)
 
+    entering  what is told to whoever forgets `async with`
     handlers  `Client`, to derive from: what the agent may ask, with cautious answers
     flow      when reading pauses, the order of callbacks, waiting for the user's answers
     prompts   `Prompt`: which updates are its own, and where its work ends

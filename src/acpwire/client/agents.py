@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, cast
@@ -28,6 +28,7 @@ from acpwire.peer import Handler, Peer
 from acpwire.transports import ProcessTransport, Transport, spawn_process
 from acpwire.wire.frames import Malformed, Method, Methods
 
+from .entering import entered
 from .flow import Callbacks, Gate, Questions
 from .handlers import Chosen, Client, Filled, name_of, overrides, rejection
 from .session import ClientSession, not_found_is_fine
@@ -45,7 +46,7 @@ _INITIALIZE: Final[Method[v2.InitializeRequest, Any]] = Method(
 _log = logging.getLogger(__name__)
 
 
-@asynccontextmanager
+@entered
 async def connect(
     transport: Transport,
     client: Client | None = None,
@@ -79,7 +80,7 @@ async def connect(
             await agent.close()
 
 
-@asynccontextmanager
+@entered
 async def spawn_agent(
     *argv: str | os.PathLike[str],
     client: Client | None = None,
@@ -94,11 +95,16 @@ async def spawn_agent(
 ) -> AsyncGenerator[AgentConnection, None]:
     """Start an agent and talk to it; initialized on entry, ended with all its processes on exit (TR-03).
 
-    See `acpwire.spawn_process` for how it is started, and `connect` for the rest and for what is raised; besides that,
-    `OSError` where the program cannot be started.
+    `argv` is the program and its arguments, one by one: there is no shell. What the agent writes to stderr, its log, is
+    given to `on_stderr` in blocks of bytes; the end of it is `AgentConnection.stderr_tail`. See `acpwire.spawn_process`
+    for how it is started, and `connect` for the rest and for what is raised; besides that, `OSError` where the program
+    cannot be started.
     """
     limits = limits or Limits()
-    process = await spawn_process(*argv, env=env, unset=unset, cwd=cwd, limits=limits, on_stderr=on_stderr)
+    try:
+        process = await spawn_process(*argv, env=env, unset=unset, cwd=cwd, limits=limits, on_stderr=on_stderr)
+    except FileNotFoundError as error:
+        raise _with_hint(error, argv) from None
     try:
         async with connect(
             process, client, record=record, transcript=transcript, limits=limits, extensions=extensions
@@ -107,6 +113,16 @@ async def spawn_agent(
             yield agent
     finally:
         await process.close()
+
+
+def _with_hint(error: FileNotFoundError, argv: Sequence[str | os.PathLike[str]]) -> FileNotFoundError:
+    """An error that says how arguments are given, where a whole command line was taken for a program's name."""
+    name = os.fspath(argv[0])
+    if error.filename != name or len(name.split()) < 2:
+        return error
+    apart = ", ".join(repr(part) for part in name.split())
+    hint = f"{error.strerror}; arguments are given one by one, as in spawn_agent({apart})"
+    return FileNotFoundError(error.errno, hint, name)
 
 
 class AgentConnection:
