@@ -165,6 +165,23 @@ def test_the_client_script_says_what_is_wrong_with_an_agent(tmp_path: Path, argv
     assert (done.stdout, done.returncode) == ("", 1)
 
 
+def test_the_client_script_says_what_went_wrong_with_a_prompt_and_what_the_agent_logged(tmp_path: Path) -> None:
+    done = run("client_script", "fail", sys.executable, PROGRAMS / "echo_agent.py", cwd=tmp_path)
+    first, second, *log = done.stderr.splitlines()
+    assert (first, second) == ("[echo: error]", "[-32603: Internal error]")
+    assert "Traceback (most recent call last):" in log
+    assert log[-1] == "ValueError: hunter2"
+    assert done.returncode == 1
+
+
+def test_the_editor_says_what_went_wrong_in_a_tab(tmp_path: Path) -> None:
+    done = run("editor", sys.executable, PROGRAMS / "echo_agent.py", cwd=tmp_path, stdin="fail\nhi\n")
+    assert [line.partition(": ")[2] for line in done.stdout.splitlines()[-2:]] == [
+        "fail -> [-32603: Internal error]",
+        "hi -> you said: hi",
+    ]
+
+
 def test_the_editor_survives_a_crash_and_sends_no_prompt_that_was_answered(tmp_path: Path) -> None:
     agent: list[str | Path] = [sys.executable, PROGRAMS / "fragile.py", tmp_path / "store"]
     done = run("editor", *agent, cwd=tmp_path, stdin="one\ntwo\nthree\n")

@@ -44,7 +44,14 @@ async def main(text: str, *argv: str) -> int:
                     pass
         print()
         print(f"[{agent.info.name}: {prompt.stop_reason}]", file=sys.stderr)
-        return 0 if prompt.error is None else 1
+    if prompt.error is None and prompt.stop_reason != "error":
+        return 0
+    if prompt.error is not None:
+        print(f"[{prompt.error.code}: {prompt.error.message}]", file=sys.stderr)
+    print(
+        agent.stderr_tail.decode(errors="replace"), end="", file=sys.stderr
+    )  # its log, complete now that it has ended
+    return 1
 
 
 if __name__ == "__main__":

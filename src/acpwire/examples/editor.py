@@ -23,6 +23,14 @@ class Tab:
     session_id: str | None = None
     turn: acpwire.Turn | None = None
 
+    @property
+    def answer(self) -> str:
+        """What the agent answered, and what went wrong with it."""
+        if self.turn is None:
+            return "no answer"
+        failure = "" if self.turn.error is None else f"[{self.turn.error.code}: {self.turn.error.message}]"
+        return f"{self.turn.text} {failure}".strip()
+
 
 class Editor(acpwire.Client):
     """Told of everything in all sessions; each tab could be drawn from its `session.transcript` instead."""
@@ -78,5 +86,5 @@ if __name__ == "__main__":
     opened = [Tab(line.strip()) for line in sys.stdin if line.strip()]
     is_done = asyncio.run(edit(opened, sys.argv[1:]))
     for one in opened:
-        print(f"{one.session_id}: {one.text} -> {one.turn.text if one.turn else 'no answer'}")
+        print(f"{one.session_id}: {one.text} -> {one.answer}")
     sys.exit(not is_done)
