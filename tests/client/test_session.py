@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import logging
+import re
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 
 import acpwire
 from acpwire import v2
-from acpwire.client import AgentConnection, Client, ClientSession
+from acpwire.client import AgentConnection, Client, ClientSession, Prompt, Turn
 from acpwire.errors import ConnectionClosed, DecodeError, RequestError, SessionNotFound, StreamOverflow, UsageError
 from acpwire.limits import Limits
 from acpwire.streams import HIGH
@@ -1108,3 +1110,13 @@ async def test_what_a_session_asks_for_may_be_cancelled_at_every_wait() -> None:
 def test_the_public_names_are_those_of_the_package() -> None:
     names = ("AgentConnection", "Client", "ClientSession", "Prompt", "Turn", "connect", "spawn_agent")
     assert all(getattr(acpwire, name) is getattr(acpwire.client, name) for name in names)
+
+
+@pytest.mark.parametrize("kind", [AgentConnection, Client, ClientSession, Prompt, Turn])
+def test_the_docstring_of_a_class_lists_the_attributes_that_pydoc_does_not_show(kind: type) -> None:
+    source = inspect.getsource(kind)
+    names = re.findall(r"^        self\.([a-z]\w*)(?:: [^=]+)? = ", source, re.MULTILINE)
+    names += re.findall(r"^    ([a-z]\w*)(?:: .+| = .+)$", source, re.MULTILINE)
+    listed = (inspect.getdoc(kind) or "").partition("Attributes:\n")[2]
+    assert set(re.findall(r"^    (\w+): ", listed, re.MULTILINE)) == set(names)
+    assert names

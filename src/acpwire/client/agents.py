@@ -130,6 +130,16 @@ class AgentConnection:
 
     Methods that ask raise `RequestError` where the agent refuses, `ConnectionClosed`, and `UsageError` for what the
     agent did not say it serves (IN-14).
+
+    Attributes:
+        info: what the agent says it is, a `v2.Implementation` (IN-02).
+        capabilities: what it can do, a `v2.AgentCapabilities`; `supports` asks by a path.
+        auth_methods: the ways to sign in that it has, for `login` and `terminal_login`.
+        sessions: all `ClientSession`s that are open, children included, by id.
+        limits: the `Limits` of the connection.
+        launched: how the agent was started: arguments, environment, unset names, directory; None if it was not here.
+        peer: the connection itself, a `Peer`.
+        gate: what pauses reading while a stream is full.
     """
 
     def __init__(

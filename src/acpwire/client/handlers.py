@@ -29,6 +29,14 @@ class Client:
     A callback that is a coroutine function delays what follows it on the connection, for `update` and the other
     notifications, so it must not wait for anything that is still to come: start a task for that. Requests are answered
     in tasks of their own. What a callback raises is logged; a request is then answered with the cautious default.
+
+    Attributes:
+        info: who the client is, a `v2.Implementation` (IN-02).
+        elicits: which modes of elicitation are served, where `create_elicitation` is overridden (EL-01).
+        has_terminal: whether a terminal is at hand in which a user can sign in (AU-04).
+        permission_timeout: after how many seconds a question without an answer is rejected; None waits for ever.
+        elicitation_timeout: after how many seconds an elicitation without one is cancelled; None waits for ever.
+        meta: capabilities of one's own (IN-13).
     """
 
     info = v2.Implementation(name="acpwire", version="0.1.0")

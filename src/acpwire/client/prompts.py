@@ -28,7 +28,14 @@ __all__ = ["End", "Prompt", "Sent", "Turn", "Turns", "answer_of"]
 
 @dataclass(frozen=True)
 class Turn:
-    """What came of a prompt."""
+    """What came of a prompt.
+
+    Attributes:
+        text: what the agent answered, its text alone.
+        stop_reason: why the work ended, such as "end_turn", "cancelled" or "error"; None where the agent does not say.
+        usage: the tokens that it took, a `v2.Usage`; None where the agent does not say.
+        error: what went wrong, a `v2.Error` with code and message; None if nothing.
+    """
 
     text: str
     """What the agent answered, its text alone."""
@@ -45,6 +52,14 @@ class Prompt:
 
     Iteration takes part in back-pressure like any stream's; `wait` drops what nobody reads. When the connection closes
     before the end, both raise `ConnectionClosed`. A prompt that is dropped holds nothing; its work goes on.
+
+    Attributes:
+        message_id: the id of the user message (PL-14).
+        stop_reason: why the work ended, such as "end_turn", "cancelled" or "error"; None before that, and where the
+            agent does not say (SR-10).
+        usage: the tokens that this work took, a `v2.Usage`; None as before.
+        error: what went wrong, a `v2.Error` with code and message; None as before, and if nothing did.
+        stream: what is iterated, a `Stream` of updates.
     """
 
     def __init__(self, stream: Stream[v2.SessionUpdate], gate: Gate) -> None:

@@ -65,6 +65,17 @@ class ClientSession:
 
     Everything here belongs to the event loop's thread. Methods that ask raise `RequestError` where the agent refuses,
     `ConnectionClosed`, and `UsageError` for what the agent did not say it serves (IN-14).
+
+    Attributes:
+        id: its id, for `resume_session` in a later connection.
+        agent: the `AgentConnection` that it belongs to.
+        parent: the session of which it is a child; None if of none.
+        children: its child sessions, by id.
+        state: what the agent said last of its work, a `v2.StateUpdate`; `is_busy` is the gist.
+        available_commands: the commands that a prompt may begin with, as `v2.AvailableCommand`s.
+        config_options: the options that `set_config_option` sets, with their values, as `v2.SessionConfigOption`s.
+        can_cancel: whether its work may be cancelled; false of some children (SA-06).
+        kept: the transcript, or None; `transcript` raises instead.
     """
 
     def __init__(

@@ -48,9 +48,8 @@ async def main(text: str, *argv: str) -> int:
         return 0
     if prompt.error is not None:
         print(f"[{prompt.error.code}: {prompt.error.message}]", file=sys.stderr)
-    print(
-        agent.stderr_tail.decode(errors="replace"), end="", file=sys.stderr
-    )  # its log, complete now that it has ended
+    log = agent.stderr_tail.decode(errors="replace")  # complete, now that the agent has ended
+    print(log, end="", file=sys.stderr)
     return 1
 
 
