@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import inspect
 import os
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -171,3 +173,36 @@ def test_the_two_commands_stand_on_the_first_screen() -> None:
     first_screen = "\n".join(README.splitlines()[:24])
     assert "python -m pip install nox && python -m nox -s demo" in first_screen
     assert "python -m pip install nox && python -m nox  " in first_screen
+
+
+def test_the_sentences_name_what_there_is() -> None:
+    assert "on_stderr" in inspect.signature(acpwire.spawn_agent).parameters
+    assert {"stderr_tail"} <= set(dir(acpwire.AgentConnection))
+    for kind in (acpwire.UserPrompt, acpwire.Prompt, acpwire.Turn):
+        assert re.search(r"^ +usage: ", inspect.getdoc(kind) or "", re.MULTILINE)
+    assert {"used", "size"} <= set(inspect.signature(acpwire.AgentSession.usage).parameters)
+    families = tomllib.loads((ROOT / "tests" / "requirements.toml").read_text("utf-8"))["ids"]
+    named = re.findall(r"`([A-Z]{2})-(\d\d)`", README)
+    assert named
+    for family, number in named:
+        assert any(line.startswith(number) for line in families[family])
+
+
+def test_what_is_said_of_version_1_is_so() -> None:
+    async def run() -> None:
+        left, right = acpwire.pair()
+        serving = asyncio.create_task(acpwire.serve(acpwire.testing.ScriptedAgent(), left))
+        async with acpwire.testing.ScriptedPeer(right) as editor:
+            request = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+            await editor.send(request)
+            error = (await editor.receive_json())["error"]
+        await serving
+        assert (error["code"], error["data"]) == (-32022, {"requested": 1, "supported": [2]})
+        left, right = acpwire.pair()
+        async with acpwire.testing.ScriptedPeer(left) as agent:
+            await agent.send({"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": 1, "agentCapabilities": {}}})
+            with pytest.raises(acpwire.VersionMismatch):
+                async with acpwire.connect(right):
+                    raise AssertionError
+
+    asyncio.run(run())
