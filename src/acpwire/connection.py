@@ -208,8 +208,7 @@ class Connection:
         if self._later is not None:
             self._settle()
         out = self._out
-        start = len(out)
-        method.append_notification(params, out)
+        start = method.append_notification(params, out)
         if self._tap is not None:
             self._show(self.role, bytes(out[start:]))
         return len(out)

@@ -1015,18 +1015,20 @@ def test_an_empty_raw_is_refused(message: Any) -> None:
         wire.encode(message)
 
 
-def _raw_in_place_of_strings() -> Iterator[Any]:
-    """What no type checker lets pass, in each place of what is sent most."""
+def _with_raw() -> Iterator[Any]:
+    """Updates with JSON that goes out as it came, in the places that there are, and where a string belongs."""
     raw: Any = msgspec.Raw(b'"a"\r\n')
-    update = v2.AgentMessageChunk(message_id="m", content=v2.TextContent(text="t"))
-    yield v2.UpdateSessionNotification(session_id=raw, update=update)
-    yield v2.UpdateSessionNotification(session_id="s", update=structs.replace(update, message_id=raw))
-    yield v2.UpdateSessionNotification(session_id="s", update=structs.replace(update, content=v2.TextContent(text=raw)))
+    text = v2.TextContent(text="t")
+    update = v2.AgentMessageChunk(message_id="m", content=text)
     yield v2.UpdateSessionNotification(session_id="s", update=v2.SessionInfoUpdate(title=raw))
     yield v2.UpdateSessionNotification(session_id="s", update=update, meta={"a": [raw]})
+    yield v2.UpdateSessionNotification(session_id="s", update=structs.replace(update, meta={"a": raw}))
+    marked = structs.replace(text, annotations=v2.Annotations(meta={"a": raw}))
+    yield v2.UpdateSessionNotification(session_id="s", update=structs.replace(update, content=marked))
+    yield v2.UpdateSessionNotification(session_id="s", update=UnknownVariant("_x", b'{"sessionUpdate":\n"_x"}'))
 
 
-RAW_IN_PLACE_OF_STRINGS = [*_raw_in_place_of_strings()]
+WITH_RAW = [*_with_raw()]
 
 
 @pytest.mark.parametrize(
@@ -1039,7 +1041,7 @@ RAW_IN_PLACE_OF_STRINGS = [*_raw_in_place_of_strings()]
         {"half": "\ud83d", "raw": msgspec.Raw(b"[\n1\r]")},
         {},
         [1],
-        *RAW_IN_PLACE_OF_STRINGS,
+        *WITH_RAW,
     ],
 )
 def test_the_line_of_a_notification_is_that_of_its_message(params: Any) -> None:

@@ -188,12 +188,16 @@ class Method(Generic[P, R]):
         self.append_notification(params, line)
         return bytes(line)
 
-    def append_notification(self, params: P, lines: bytearray) -> None:
-        """Append the line of a notification to others. Raises `EncodeError`; nothing is appended then."""
+    def append_notification(self, params: P, lines: bytearray) -> int:
+        """Append the line of a notification to others and return where it begins.
+
+        A `Raw` in the place of a string, which no type checker lets pass, must have no line breaks here. Raises
+        `EncodeError`; nothing is appended then.
+        """
         start = len(lines)
         lines += self._head
         try:
-            is_plain = CHECKS[type(params)](params)
+            is_plain = CHECKS[params.__class__](params)
             _encode_into(params, lines, -1)
             if not is_plain and (lines.find(10, start) >= 0 or lines.find(13, start) >= 0):
                 lines[start:] = lines[start:].translate(_ONE_LINE)  # JSON that is passed on as it came
@@ -203,6 +207,7 @@ class Method(Generic[P, R]):
                 _refuse(error)
             lines += self._head + _encode_halves(params).translate(_ONE_LINE)
         lines += b"}\n"
+        return start
 
     def decode_params(self, raw: Buffer = EMPTY) -> P:
         """Decode params; absent ones and null are read as `{}` (ER-10). Raises `DecodeError`."""

@@ -157,15 +157,12 @@ class _Checks(dict[type[Any], Callable[[Any], bool | None]]):
         """Straight code, as a loop over the attributes takes twice as long."""
         names: dict[str, Any] = {"checks": self, "UNSET": msgspec.UNSET}
         is_usual = any(owner is kind for owner, _ in USUAL)
-        looks = self._looks(kind, attrs, "value", names, is_usual)
-        lines = [f"is_plain = {is_usual}", *looks, "return is_plain"]
+        lines = [f"is_plain = {is_usual}", *self._looks(kind, attrs, "value", names), "return is_plain"]
         exec("\n    ".join(["def check(value):", *lines]), names)  # noqa: S102  # made of names of our own
         check: Callable[[Any], bool | None] = names["check"]
         return check
 
-    def _looks(
-        self, kind: type[Any], attrs: tuple[str, ...], value: str, names: dict[str, Any], is_usual: bool
-    ) -> Iterator[str]:
+    def _looks(self, kind: type[Any], attrs: tuple[str, ...], value: str, names: dict[str, Any]) -> Iterator[str]:
         """Lines that look into attributes of a value; what is not there is not looked into."""
         fields = msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else ()
         absent = {field.name: field.default for field in fields}
@@ -179,16 +176,12 @@ class _Checks(dict[type[Any], Callable[[Any], bool | None]]):
             yield f"{held} = {value}.{attr}"
             if usual is not None:
                 names[usual.__name__] = usual
-                looks = self._looks(usual, MAY_HOLD_FLOATS.get(usual, ()), held, names, is_usual)
+                looks = self._looks(usual, MAY_HOLD_FLOATS.get(usual, ()), held, names)
                 yield f"if type({held}) is {usual.__name__}:"
-                yield from (f"    {line}" for line in looks)
-                yield "    pass"
+                yield from (f"    {line}" for line in (*looks, "pass"))
             yield f"{'if' if usual is None else 'elif'} {condition}:"
             yield f"    checks[type({held})]({held})"
             yield "    is_plain = False"
-        if is_usual:
-            for attr in absent.keys() - {*attrs}:
-                yield f"if type({value}.{attr}) is not str: is_plain = False"
 
 
 def _check_float(value: float) -> None:
@@ -219,8 +212,8 @@ CHECKS = _Checks()
 """`CHECKS[type(value)](value)` looks at what msgspec writes without looking, before anything is encoded.
 
 It refuses NaN and Infinity, which JSON has no form for and msgspec would write as null, and a `Raw` that is empty.
-Returns True where the value is the usual one through and through, in which no `Raw` with line breaks can be. Raises
-`EncodeError`. Not a function, as calling one more would be felt in encoding.
+Returns True where the value is the usual one through and through, in which there is no place for a `Raw` with line
+breaks. Raises `EncodeError`. Not a function, as calling one more would be felt in encoding.
 """
 
 
