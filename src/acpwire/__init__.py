@@ -35,7 +35,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .agent import Agent, AgentSession, Elicited, Permission, UserPrompt, extension, run_agent, serve
+    from .agent import (
+        Agent,
+        AgentSession,
+        CompactionWriter,
+        Elicited,
+        MessageWriter,
+        Permission,
+        SessionMessageWriter,
+        TerminalWriter,
+        ToolCallWriter,
+        UserPrompt,
+        extension,
+        run_agent,
+        serve,
+    )
     from .capture import Record, Recorder, read_capture
     from .client import AgentConnection, Client, ClientSession, Prompt, Turn, connect, spawn_agent
     from .errors import (
@@ -57,7 +71,21 @@ if TYPE_CHECKING:
     from .wire import LineBuffer, encode, route
 
 _NAMES = {
-    "agent": ("Agent", "AgentSession", "Elicited", "Permission", "UserPrompt", "extension", "run_agent", "serve"),
+    "agent": (
+        "Agent",
+        "AgentSession",
+        "CompactionWriter",
+        "Elicited",
+        "MessageWriter",
+        "Permission",
+        "SessionMessageWriter",
+        "TerminalWriter",
+        "ToolCallWriter",
+        "UserPrompt",
+        "extension",
+        "run_agent",
+        "serve",
+    ),
     "capture": ("Record", "Recorder", "read_capture"),
     "client": ("AgentConnection", "Client", "ClientSession", "Prompt", "Turn", "connect", "spawn_agent"),
     "errors": (
@@ -87,6 +115,7 @@ __all__ = [
     "AuthRequired",
     "Client",
     "ClientSession",
+    "CompactionWriter",
     "ConnectionClosed",
     "DecodeError",
     "Elicited",
@@ -94,13 +123,17 @@ __all__ = [
     "Error",
     "Limits",
     "LineBuffer",
+    "MessageWriter",
     "Permission",
     "Prompt",
     "Record",
     "Recorder",
     "RequestError",
+    "SessionMessageWriter",
     "SessionNotFound",
     "StreamOverflow",
+    "TerminalWriter",
+    "ToolCallWriter",
     "Transcript",
     "Transport",
     "Turn",

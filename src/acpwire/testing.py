@@ -21,6 +21,7 @@ from typing import Any, Self, TypeAlias
 from acpwire import client as client_end
 from acpwire import transports, v2
 from acpwire.agent import Agent, AgentSession, UserPrompt, serve
+from acpwire.agent.base import check_agent
 from acpwire.client import AgentConnection, Client
 from acpwire.connection import Connection, Role
 from acpwire.errors import ConnectionClosed
@@ -46,7 +47,7 @@ async def connect(agent: Agent, client: Client | None = None, **options: Any) ->
     `options` are those of `acpwire.connect`; `limits` are those of both ends. Raises as that does, and `UsageError` for
     an agent that is half of something. What one end raises in its callbacks reaches the other as it would over a pipe.
     """
-    agent.check_complete()
+    check_agent(agent)
     left, right = transports.pair()
     serving = asyncio.ensure_future(serve(agent, left, limits=options.get("limits")))
     try:

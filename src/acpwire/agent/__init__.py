@@ -28,13 +28,20 @@ from .asking import Elicited, Permission
 from .base import Agent, UserPrompt, extension
 from .diffs import diff_of
 from .server import run_agent, serve
-from .session import AgentSession
+from .session import AgentSession, ConnectedClient
+from .writers import CompactionWriter, MessageWriter, SessionMessageWriter, TerminalWriter, ToolCallWriter
 
 __all__ = [
     "Agent",
     "AgentSession",
+    "CompactionWriter",
+    "ConnectedClient",
     "Elicited",
+    "MessageWriter",
     "Permission",
+    "SessionMessageWriter",
+    "TerminalWriter",
+    "ToolCallWriter",
     "UserPrompt",
     "diff_of",
     "extension",

@@ -16,7 +16,7 @@ from acpwire.wire.frames import Kind, Method
 
 from .session import AgentSession
 
-__all__ = ["Agent", "UserPrompt", "extension", "extensions_of", "overrides"]
+__all__ = ["Agent", "UserPrompt", "check_agent", "extension", "extensions_of", "overrides"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -31,7 +31,15 @@ FEATURES: Final = ("additional_directories", "system_prompt", "system_prompt.ove
 
 
 class UserPrompt:
-    """What the user said."""
+    """What the user said.
+
+    Attributes:
+        text: the text of its blocks, one after the other.
+        content: its blocks, in order.
+        message_id: the id of the user message; empty until it is inserted, after `Agent.admit`.
+        request: all of the request, a `v2.PromptRequest`.
+        usage: to be set before `Agent.prompt` returns: the tokens that answering took, a `v2.Usage`.
+    """
 
     def __init__(self, request: v2.PromptRequest) -> None:
         self.request = request
@@ -57,6 +65,13 @@ class Agent:
     A method that is overridden is served, and the capability for it is told; nothing else is. An override is called for
     every connection that serves this object, and may raise `RequestError` to refuse; whatever else it raises is an
     internal error to the client, with text and traceback in the log alone.
+
+    Attributes:
+        info: who the agent is, a `v2.Implementation`.
+        accepts: what it takes beyond text and links, such as `("image", "mcp.stdio")`.
+        auth_methods: ways to sign in.
+        retain: whether each session keeps all that was said.
+        meta: capabilities of one's own.
     """
 
     info: v2.Implementation
@@ -91,7 +106,9 @@ class Agent:
         Ask the model, write what it says, run the tools that it asks for, give it their results, until it asks for none
         (MS-11, TC-10). Return why that ended: "end_turn", which None is too, when it is done, commands of one's own
         that need no model included (SR-02); "max_tokens" at a limit of tokens (SR-03), "max_turn_requests" at one of
-        requests to the model (SR-04), "refusal" (SR-05); reasons of one's own begin with `_` (SR-08).
+        requests to the model (SR-04), "refusal" (SR-05); reasons of one's own begin with `_` (SR-08). Set
+        `prompt.usage`, a `v2.Usage`, before returning, to tell the tokens that this took (US-06); `session.usage` tells
+        how full the context is.
 
         A `session/cancel` cancels it; clean up, and let the cancellation pass. Whatever else it raises ends it as
         failed: a `RequestError` is told, anything else is an internal error to the client and logged (SR-07). The
@@ -245,8 +262,10 @@ class Agent:
         """Raise `UsageError` where what is served is half of something (IN-10, AU-01)."""
         if not overrides(self, "prompt"):
             raise UsageError(f"{type(self).__name__} has no `prompt`: write what it does with one")
-        if not isinstance(getattr(self, "info", None), v2.Implementation):
-            raise UsageError(f"{type(self).__name__} has no `info`: say who it is, a v2.Implementation")
+        _check_info(self)
+        for name, served in vars(Agent).items():
+            if inspect.isfunction(served) and overrides(self, name):
+                _check_override(f"{type(self).__name__}.{name}", served, inspect.getattr_static(type(self), name))
         for together in _TOGETHER:
             there = {name: overrides(self, name) for name in together}
             if len(set(there.values())) > 1:
@@ -258,6 +277,8 @@ class Agent:
         for method in self.auth_methods:
             for violation in v2.validate(method):  # AU-06
                 raise UsageError(f"{type(self).__name__}.auth_methods: {violation.message} ({violation.requirement})")
+        if isinstance(self.accepts, str):
+            raise UsageError(f'{type(self).__name__}.accepts is a str: write a tuple, ("{self.accepts}",)')
         unknown = [
             kind
             for kind in self.accepts
@@ -275,6 +296,58 @@ _TOGETHER: Final = (
     ("login", "logout"),
     ("list_providers", "set_provider", "disable_provider"),
 )
+
+
+def check_agent(agent: object) -> None:
+    """Raise `UsageError` for what is no agent, or one that is half of something."""
+    if isinstance(agent, type):
+        raise UsageError(f"{agent.__name__} is a class: give an object of it, {agent.__name__}()")
+    if not isinstance(agent, Agent):
+        raise UsageError(f"expected an object of a class that derives from acpwire.Agent, not {type(agent).__name__}")
+    agent.check_complete()
+
+
+def _check_info(agent: Agent) -> None:
+    """Raise `UsageError` for an agent that does not say who it is (IN-02)."""
+    owner, info = type(agent).__name__, getattr(agent, "info", None)
+    how = 'write info = v2.Implementation(name="...", version="...")'
+    if info is None:
+        raise UsageError(f"IN-02: {owner} has no `info`: say who it is; {how}")
+    if not isinstance(info, v2.Implementation):
+        raise UsageError(f"IN-02: {owner}.info is a {type(info).__name__}; {how}")
+    for violation in v2.validate(info):
+        raise UsageError(f"IN-02: {owner}.info: {violation.message} - at `{violation.path}`")
+
+
+def _check_override(name: str, served: Callable[..., Any], own: Any) -> None:
+    """Raise `UsageError` for an override that cannot be called, or be awaited, as the method that it overrides is.
+
+    What a decorator or the like has made of it is its own affair.
+    """
+    _, _, plain = name.rpartition(".")
+    is_async = inspect.iscoroutinefunction(served)
+    write = f"write `{'async def' if is_async else 'def'} {plain}(...)`"
+    if is_async and (inspect.isasyncgenfunction(own) or inspect.isgeneratorfunction(own)):
+        says = ", and say things by `session.agent_message()`" if plain == "prompt" else ""
+        raise UsageError(f"{name} has a `yield` in it: {write} without{says}")
+    if not inspect.isfunction(own) or own.__name__ != plain or hasattr(own, "__wrapped__"):
+        return
+    if is_async and not inspect.iscoroutinefunction(own) and not _is_annotated_awaitable(own):
+        raise UsageError(f"{name} is no coroutine function: {write}")
+    if not is_async and inspect.iscoroutinefunction(own):
+        raise UsageError(f"{name} is a coroutine function, and nobody awaits it: {write}")
+    wanted = inspect.signature(served).parameters
+    named = [one for one, parameter in wanted.items() if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+    try:
+        inspect.signature(own).bind(*[None] * (len(wanted) - len(named)), **dict.fromkeys(named))
+    except TypeError as error:
+        raise UsageError(f"{name}: {error}: write `{plain}({', '.join(wanted)})`") from None
+
+
+def _is_annotated_awaitable(function: Callable[..., Any]) -> bool:
+    """Whether a function that is no coroutine function says that it returns something to wait for."""
+    returned = str(function.__annotations__.get("return", ""))
+    return "Awaitable" in returned or "Coroutine" in returned or "Future" in returned or "Task" in returned
 
 
 def overrides(agent: Agent, name: str) -> bool:

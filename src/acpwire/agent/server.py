@@ -32,7 +32,7 @@ from acpwire.scope import Scope
 from acpwire.transports import Transport, stdio
 from acpwire.wire.frames import Malformed, Method, Methods, Request
 
-from .base import TRANSPORTS, Agent, UserPrompt, extensions_of, overrides
+from .base import TRANSPORTS, Agent, UserPrompt, check_agent, extensions_of, overrides
 from .live import Live
 from .outgoing import new_id, sendable
 from .session import AgentSession, ConnectedClient
@@ -56,7 +56,7 @@ async def serve(
     At the end all work is cancelled and has `Limits.grace` seconds to clean up (S-PR-06). `tap` sees every line.
     Raises `UsageError` for an agent that is half of something. Cancelling it closes the connection.
     """
-    agent.check_complete()
+    check_agent(agent)
     server = _Server(agent, transport, limits or Limits(), tap)
     try:
         async with server.peer:
@@ -72,7 +72,7 @@ def run_agent(agent: Agent, *, limits: Limits | None = None) -> None:
     exits with 128 and the signal's number. Returns at the end of input. Raises `UsageError` for an agent that is half
     of something, and where stdin or stdout is closed.
     """
-    agent.check_complete()
+    check_agent(agent)
     transport = stdio() if limits is None else stdio(limits=limits)
     received: list[int] = []
 
