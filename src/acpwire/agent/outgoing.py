@@ -23,12 +23,12 @@ from acpwire.peer import Peer
 from acpwire.trace import trace_context
 from acpwire.wire.frames import Method
 
-__all__ = ["Chunk", "Chunks", "Outgoing", "new_id", "sendable"]
+__all__ = ["SHORT", "Chunk", "Chunks", "Outgoing", "new_id", "sendable"]
 
 Chunk: TypeAlias = v2.AgentMessageChunk | v2.AgentThoughtChunk
 _UPDATE: Final = v2.SESSION_UPDATE
 _HOLE: Final = "\x00acpwire"
-_SHORT: Final = 64
+SHORT: Final = 64
 """Up to how many characters a text counts as a short one."""
 _TextContent: Final = v2.TextContent
 _CHUNKS: Final = frozenset({v2.AgentMessageChunk, v2.AgentThoughtChunk})
@@ -181,7 +181,7 @@ class Outgoing:
             try:
                 self._tee(update)
             except Exception:  # noqa: BLE001  # it is logged, and whoever sends has nothing to do with it
-                _log.exception("what looks on at the updates of a session failed")
+                _log.exception("what looks on at the updates of session %s failed", self.session_id)
 
     def _put(self, update: v2.SessionUpdate) -> bool:
         is_full = self.peer.post(_UPDATE, v2.UpdateSessionNotification(session_id=self.session_id, update=update))
@@ -199,42 +199,50 @@ class Outgoing:
                 return None
             chunks = self._chunks = Chunks(self, update.__class__, update.message_id)
         text = None if update.meta is not None else _text(update.content)
-        return None if text is None else chunks.post(text)
+        if text is None:
+            return None
+        texts = chunks.texts
+        if not texts or len(text) > SHORT:
+            return chunks.post(text)
+        texts.append(text)
+        return len(texts) >= chunks.most
 
 
 class Chunks:
     """The texts of one message, of which nothing else is encoded more than once.
 
-    They are encoded together when it is time to write, or something else is sent.
+    They are encoded together when it is time to write, or something else is sent. `texts` are those that wait for that;
+    a short one may be appended to others as it is, and who sends should wait when there are `most` of them.
     """
 
     def __init__(self, outgoing: Outgoing, kind: type[Chunk], message_id: str) -> None:
         self.kind = kind
         self.message_id = message_id
         self._outgoing = outgoing
-        self._texts: list[str] = []
+        self.texts: list[str] = []
+        self.most = 0
         update = kind(message_id=message_id, content=v2.TextContent(text=_HOLE))
         line = _UPDATE.notification(v2.UpdateSessionNotification(session_id=outgoing.session_id, update=update))
         self._head, _, tail = line.rpartition(v2.encode(_HOLE))
         self._between = tail + self._head  # instead of the line feed after each text, the last of which is cut
         self._each = len(self._head) + len(tail)  # bytes of a line, less its text
-        self._most = 0
 
     def post(self, text: str) -> bool:
         """Send one without waiting; returns whether a sender should wait. Raises `ConnectionClosed`.
 
         To be called in `Outgoing.plain` alone, and outside of any trace.
         """
-        texts = self._texts
+        texts = self.texts
         if not texts:
-            self._most = self._outgoing.peer.post_later(self._append) // self._each + 1
+            self.most = self._outgoing.peer.post_later(self._append) // self._each + 1
         texts.append(text)
-        if len(text) > _SHORT:  # to add up all sizes would take as long as the rest of this
-            self._most -= len(text) // self._each
-        return len(texts) >= self._most
+        if len(text) > SHORT:  # to add up all sizes would take as long as the rest of this
+            self.most -= len(text) // self._each
+        return len(texts) >= self.most
 
     def _append(self, lines: bytearray) -> None:
-        texts, self._texts = self._texts, []
+        texts = self.texts.copy()
+        self.texts.clear()
         try:
             encoded = _encoder.encode_lines(texts)
         except UnicodeEncodeError:  # a lone surrogate becomes U+FFFD

@@ -20,7 +20,7 @@ from acpwire.errors import ConnectionClosed, EncodeError, UsageError
 from acpwire.scope import Scope
 from acpwire.trace import trace_context
 
-from .outgoing import Chunks, Outgoing, new_id
+from .outgoing import SHORT, Chunks, Outgoing, new_id
 
 __all__ = [
     "Block",
@@ -134,7 +134,7 @@ class MessageWriter:
         self._outgoing = outgoing
         self._chunk = v2.AgentThoughtChunk if is_thought else v2.AgentMessageChunk
         self._whole = v2.AgentThought if is_thought else v2.AgentMessage
-        self._texts: Chunks | None = None
+        self._chunks: Chunks | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -154,12 +154,17 @@ class MessageWriter:
         outgoing = self._outgoing
         if get_ident() != outgoing.plain or trace_context.get():
             return outgoing.send_all([self._piece(block) for block in content])
-        texts = self._texts or self._begin()
+        chunks = self._chunks or self._begin()
+        texts = chunks.texts
         is_full = False
         for block in content:
-            if texts.post(block) if type(block) is str else outgoing.post(self._piece(block)):
-                is_full = True
-        return outgoing.flow() if is_full else outgoing.peer.sent
+            if type(block) is not str:
+                is_full = outgoing.post(self._piece(block)) or is_full
+            elif texts and len(block) <= SHORT:
+                texts.append(block)
+            else:
+                chunks.post(block)
+        return outgoing.flow() if is_full or len(texts) >= chunks.most else outgoing.peer.sent
 
     async def replace(self, *content: Block, meta: Any = msgspec.UNSET) -> None:
         """Put other content in the place of all that was written; without any, there is none (MS-03)."""
@@ -170,8 +175,8 @@ class MessageWriter:
         await self._outgoing.send(self._whole(message_id=self.message_id, meta=meta))
 
     def _begin(self) -> Chunks:
-        self._texts = Chunks(self._outgoing, self._chunk, self.message_id)
-        return self._texts
+        self._chunks = Chunks(self._outgoing, self._chunk, self.message_id)
+        return self._chunks
 
     def _piece(self, block: Block) -> v2.SessionUpdate:
         (content,) = blocks_of([block])
