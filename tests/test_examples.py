@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -107,6 +108,54 @@ async def test_the_streaming_agent_is_cancelled_while_it_waits_for_permission(tm
         await session.cancel()
         assert await prompt.wait() == "cancelled"
         assert [call.status for call in session.transcript.tool_calls.values()] == ["cancelled"]
+
+
+def python(script: str) -> str:
+    """A prompt that has a script run."""
+    return f"Run {shlex.join([sys.executable, '-c', script])}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "words", "status", "output", "code"),
+    [
+        (python("print('one two', flush=True); raise SystemExit('three')"), 3, "completed", "one two\nthree\n", 1),
+        ("Run no-such-program", 1, "failed", "", None),
+        ("Run 'no end", 1, "failed", "", None),
+    ],
+)
+@on_each_loop
+async def test_the_streaming_agent_runs_a_process_and_shows_what_it_prints(
+    tmp_path: Path, asked: str, words: int, status: str, output: str, code: int | None
+) -> None:
+    async with spawn_agent(*example("streaming_agent"), client=Allowing()) as agent:
+        session = await agent.new_session(cwd=tmp_path)
+        assert f"I know {words} words" in (await session.ask(asked)).text
+        (call,) = session.transcript.tool_calls.values()
+        assert (call.kind, call.status) == ("execute", status)
+        terminals = [*session.transcript.terminals.values()]
+        assert [terminal.text for terminal in terminals] == ([output] if output else [])
+        assert [terminal.exit_status.exit_code for terminal in terminals] == ([code] if output else [])
+        assert [item.terminal_id for item in call.content if isinstance(item, v2.Terminal)] == [
+            *session.transcript.terminals
+        ]
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["the terminal", "the turn"])
+@on_each_loop
+async def test_the_streaming_agent_kills_the_process_that_is_cancelled(tmp_path: Path, *, alone: bool) -> None:
+    async with spawn_agent(*example("streaming_agent"), client=Allowing()) as agent:
+        session = await agent.new_session(cwd=tmp_path)
+        prompt = await session.prompt(python("import os, time; print(os.getpid(), flush=True); time.sleep(60)"))
+        pid = 0
+        async for update in prompt:
+            if isinstance(update, v2.TerminalOutputChunk):
+                (terminal,) = session.transcript.terminals.values()
+                pid = int(terminal.text)
+                await (session.cancel_terminal(next(iter(session.transcript.terminals))) if alone else session.cancel())
+        assert prompt.stop_reason == ("end_turn" if alone else "cancelled")
+        await gone(pid)
+        (call,) = session.transcript.tool_calls.values()
+        assert call.status == ("completed" if alone else "cancelled")
 
 
 @on_each_loop

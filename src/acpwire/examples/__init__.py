@@ -1,6 +1,6 @@
 """Six programs to begin from; each runs with `python -m acpwire.examples.NAME`.
 
-    streaming_agent   an agent around a model that streams: thoughts, tools, permission, cancel
+    streaming_agent   an agent around a model that streams: thoughts, tools, a process in a terminal, permission, cancel
     resuming_agent    an agent whose sessions outlive it, in files
     client_script     one prompt to any agent, from a script
     editor            many sessions at once, their children, and an agent that is started again when it crashes
