@@ -12,7 +12,7 @@ from typing import Any, TypeVar, assert_never, assert_type, reveal_type
 
 import msgspec
 
-from acpwire import Transcript, v2
+from acpwire import Agent, AgentSession, Transcript, UserPrompt, v2
 from acpwire.v2 import AgentMessageChunk, ContentBlock, TextContent, ToolCallStatus, UnknownVariant
 from acpwire.wire import Message
 
@@ -501,3 +501,29 @@ def serve_some(anything: Any) -> None:
     serve(anything)
     serve(Deaf())  # error: methods are missing
     Viewer()  # error: methods are missing
+
+
+# --- an agent ---------------------------------------------------------------------------------------------------------
+
+
+class Careless(Agent):
+    """What is easily written wrong in an agent."""
+
+    info = v2.Implementation(name="careless", version="1")
+
+    async def prompt(self, session: AgentSession, prompt: UserPrompt) -> v2.StopReason | None:
+        """A question is a coroutine, and members of entities are known by name."""
+        session.request_permission("Sure?")  # error: it is to be awaited
+        session.elicit("Who?")  # error: it is to be awaited
+        reveal_type(await session.request_permission("Sure?"))  # reveals: Permission
+        reveal_type(await session.elicit("Who?"))  # reveals: Elicited
+        session.tool_call("x", location=[])  # error: no such member
+        session.terminal(size=80)  # error: no number
+        await session.subagent("x", state=None)  # error: told by the runtime
+        async with session.terminal() as terminal, session.tool_call("x", content=["a", terminal]) as call:
+            await call.write(terminal, "text", v2.TextContent(text="a block"))
+            await call.write(42)  # error: no content
+            await call.update(status="paused", title=None, content=[terminal])
+            await call.update(statuss="paused")  # error: no such member
+            await terminal.update(exit_code=0)  # error: no such member
+        return None
