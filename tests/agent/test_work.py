@@ -14,6 +14,7 @@ from acpwire import v2
 from acpwire.agent import Agent, AgentSession, UserPrompt
 from acpwire.errors import AuthRequired, RequestError, UsageError
 from acpwire.limits import Limits
+from acpwire.trace import trace_context
 from tests.agent.script import agent_of, doing, dumps, serving, session_of
 from tests.transports.loops import on_each_loop, until
 
@@ -394,6 +395,33 @@ async def test_a_usage_that_cannot_be_told_is_left_out_and_logged(
             work.usage = wrong
         assert await script.idle(session) == {**idle, "stopReason": "end_turn"}
         await script.expect_nothing()
+
+
+@pytest.mark.parametrize("left", [{"traceparent": object()}, 5])
+@on_each_loop
+async def test_a_trace_that_cannot_be_sent_keeps_no_end_from_being_told(
+    left: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SR-01, ST-17, MT-05."""
+
+    async def prompt(session: AgentSession, _: UserPrompt) -> None:
+        child = await session.subagent("x", session_id="child")
+        token = trace_context.set(left)
+        async with child.foreground():
+            pass
+        trace_context.reset(token)
+        await session.notice("goes on")
+        trace_context.set(left)
+
+    async with serving(agent_of(prompt)) as script:
+        session = await session_of(script)
+        await doing(script, session)
+        assert (await script.idle(session))["stopReason"] == "end_turn"
+        await script.expect_nothing()
+        assert script.tags("child") == ["running", "idle"]
+        mirrored = [one["state"] for one in script.updates(session) if isinstance(one.get("state"), dict)]
+        assert [one["state"] for one in mirrored] == ["running", "idle"]
+    assert f"the trace of session {session} cannot be sent" in caplog.text
 
 
 @on_each_loop

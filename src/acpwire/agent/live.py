@@ -7,8 +7,10 @@ client, or what an agent can do in a session.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from contextvars import Context
 from typing import Any, TypeVar
 
 from acpwire import v2
@@ -23,6 +25,7 @@ from .writers import Entity
 __all__ = ["Live"]
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 
 
 class Live:
@@ -153,15 +156,25 @@ class Live:
             child.fall_silent(reason)
 
     def _send_state(self, state: v2.StateUpdate) -> None:
-        with suppress(ConnectionClosed, UsageError):  # nobody is left to be told
-            self.outgoing.post(state)
+        _post(self.outgoing, state)
         if self.parent is not None:
             snapshot = v2.StateSnapshot(**{name: getattr(state, name) for name in state.__struct_fields__})
-            with suppress(ConnectionClosed, UsageError):
-                self.parent.outgoing.post(v2.SubagentUpdate(session_id=self.id, state=snapshot))
+            _post(self.parent.outgoing, v2.SubagentUpdate(session_id=self.id, state=snapshot))
 
     def _above(self) -> Iterator[Live]:
         held = self.parent
         while held is not None:
             yield held
             held = held.parent
+
+
+def _post(outgoing: Outgoing, update: v2.SessionUpdate) -> None:
+    """Send an update that has to be told, also where the work has left something in its context that cannot be."""
+    with suppress(ConnectionClosed, UsageError):  # nobody is left to be told
+        try:
+            outgoing.post(update)
+        except (ConnectionClosed, UsageError):
+            raise
+        except Exception:  # noqa: BLE001  # it is logged, and a client that is not told would wait for ever
+            _log.exception("the trace of session %s cannot be sent; a state goes without", outgoing.session_id)
+            Context().run(outgoing.post, update)
