@@ -8,6 +8,7 @@
     capture       recordings: writing them, reading them
     transcript    what a stream of updates adds up to
     trace         W3C trace context in `_meta`
+    texts         notifications that differ in one text alone
     connection    a JSON-RPC peer without I/O
     transports    bytes from and to the other end: stdio, a process, memory
     proxy         what passes between a client and an agent, with a tap

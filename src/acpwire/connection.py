@@ -39,6 +39,7 @@ from acpwire.errors import (
     UsageError,
 )
 from acpwire.limits import Limits
+from acpwire.texts import HOLE, USUAL_TEXTS, Texts, UsualText
 from acpwire.wire.frames import (
     ErrorObject,
     ErrorResponse,
@@ -154,6 +155,9 @@ class Connection:
         self._out = bytearray()
         self._shown: deque[tuple[Role, bytes]] = deque()  # what the tap has not seen to its end
         self._later: Callable[[bytearray], object] | None = None  # appends what follows that
+        self._others: tuple[str, ...] | None = None  # the strings of the last notification, beside its text
+        self._texts: Texts | None = None  # of notifications that have them, too
+        self._text_of: Callable[[Any], str | None]  # what the text of such a one is
         self._next_id = 0
         self._pending: dict[RequestId, Method[Any, Any]] = {}  # ours, without an answer yet
         self._forgotten: set[RequestId] = set()  # of those, the ones that nobody waits for any more (RC-08)
@@ -205,6 +209,18 @@ class Connection:
         """
         if self.closed is not None:
             raise self.closed.again()
+        gathered = self._texts
+        if gathered is not None and gathered.method is method:
+            text = self._text_of(params)
+            if text is not None:
+                texts = gathered.texts
+                if not texts:
+                    self._follow(gathered)
+                texts.append(text)
+                return len(self._out) + len(texts) * gathered.each
+        usual = USUAL_TEXTS[type(params)]
+        if usual is not None:
+            self._gather(method, params, usual)
         if self._later is not None:
             self._settle()
         out = self._out
@@ -212,6 +228,21 @@ class Connection:
         if self._tap is not None:
             self._show(self.role, bytes(out[start:]))
         return len(out)
+
+    def _follow(self, texts: Texts) -> None:
+        """Have texts follow what was sent so far."""
+        if self._later is not None:
+            self._settle()
+        self._later = texts.append_to
+
+    def _gather(self, method: Method[P, None], params: P, usual: UsualText) -> None:
+        """Gather the texts of notifications from the third on that differ in nothing else."""
+        others = usual.others(params)
+        self._texts = None
+        if others is not None and others == self._others:
+            self._texts = Texts(method, usual.with_text(params, HOLE))
+            self._text_of = usual.with_others(*others)
+        self._others = others
 
     def send_line(self, line: bytes) -> int:
         """Send a line as it is, its LF included, and return how many bytes are unsent; the caller vouches for it.

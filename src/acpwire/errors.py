@@ -82,10 +82,16 @@ class ConnectionClosed(Error):
 class RequestError(Error):
     """A request is answered with an error: `code`, a short `message`, and any JSON as `data` (UNSET: none).
 
-    Caught where a request was sent; raised in a handler it is what the peer is answered.
+    Caught where a request was sent; raised in a handler it is what the peer is answered. Raises `TypeError` for a code
+    or a message of another type, and `ValueError` for a code that takes more than 32 bits (ER-04): no peer reads these.
     """
 
     def __init__(self, code: int, message: str, data: Any = msgspec.UNSET) -> None:
+        for name, given, wanted in (("code", code, int), ("message", message, str)):
+            if type(given) is not wanted:
+                raise TypeError(f"RequestError: {name} must be of type {wanted.__name__}, not {type(given).__name__}")
+        if not -(2**31) <= code < 2**31:
+            raise ValueError(f"RequestError: the code {code} takes more than 32 bits (ER-04)")
         super().__init__(code, message, data)
         self.code = code
         self.message = message

@@ -15,24 +15,19 @@ from threading import get_ident
 from typing import Any, Final, TypeAlias
 from uuid import uuid4
 
-import msgspec
-
 from acpwire import v2
 from acpwire.errors import ConnectionClosed, EncodeError, UsageError
 from acpwire.peer import Peer
+from acpwire.texts import HOLE, SHORT, Texts
 from acpwire.trace import trace_context
 from acpwire.wire.frames import Method
 
-__all__ = ["SHORT", "Chunk", "Chunks", "Outgoing", "new_id", "sendable"]
+__all__ = ["Chunk", "Chunks", "Outgoing", "new_id", "sendable"]
 
 Chunk: TypeAlias = v2.AgentMessageChunk | v2.AgentThoughtChunk
 _UPDATE: Final = v2.SESSION_UPDATE
-_HOLE: Final = "\x00acpwire"
-SHORT: Final = 64
-"""Up to how many characters a text counts as a short one."""
 _TextContent: Final = v2.TextContent
 _CHUNKS: Final = frozenset({v2.AgentMessageChunk, v2.AgentThoughtChunk})
-_encoder = msgspec.json.Encoder()
 _log = logging.getLogger(__name__)
 
 
@@ -208,24 +203,19 @@ class Outgoing:
         return len(texts) >= chunks.most
 
 
-class Chunks:
-    """The texts of one message, of which nothing else is encoded more than once.
+class Chunks(Texts):
+    """The texts of one message.
 
-    They are encoded together when it is time to write, or something else is sent. `texts` are those that wait for that;
-    a short one may be appended to others as it is, and who sends should wait when there are `most` of them.
+    A short one may be appended to others that wait as it is, and who sends should wait when there are `most` of them.
     """
 
     def __init__(self, outgoing: Outgoing, kind: type[Chunk], message_id: str) -> None:
+        update = kind(message_id=message_id, content=v2.TextContent(text=HOLE))
+        super().__init__(_UPDATE, v2.UpdateSessionNotification(session_id=outgoing.session_id, update=update))
         self.kind = kind
         self.message_id = message_id
-        self._outgoing = outgoing
-        self.texts: list[str] = []
         self.most = 0
-        update = kind(message_id=message_id, content=v2.TextContent(text=_HOLE))
-        line = _UPDATE.notification(v2.UpdateSessionNotification(session_id=outgoing.session_id, update=update))
-        self._head, _, tail = line.rpartition(v2.encode(_HOLE))
-        self._between = tail + self._head  # instead of the line feed after each text, the last of which is cut
-        self._each = len(self._head) + len(tail)  # bytes of a line, less its text
+        self._outgoing = outgoing
 
     def post(self, text: str) -> bool:
         """Send one without waiting; returns whether a sender should wait. Raises `ConnectionClosed`.
@@ -234,18 +224,8 @@ class Chunks:
         """
         texts = self.texts
         if not texts:
-            self.most = self._outgoing.peer.post_later(self._append) // self._each + 1
+            self.most = self._outgoing.peer.post_later(self.append_to) // self.each + 1
         texts.append(text)
         if len(text) > SHORT:  # to add up all sizes would take as long as the rest of this
-            self.most -= len(text) // self._each
+            self.most -= len(text) // self.each
         return len(texts) >= self.most
-
-    def _append(self, lines: bytearray) -> None:
-        texts = self.texts.copy()
-        self.texts.clear()
-        try:
-            encoded = _encoder.encode_lines(texts)
-        except UnicodeEncodeError:  # a lone surrogate becomes U+FFFD
-            encoded = b"".join(v2.encode(text) + b"\n" for text in texts)
-        lines += self._head
-        lines += memoryview(encoded.replace(b"\n", self._between))[: -len(self._head)]

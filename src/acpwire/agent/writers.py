@@ -18,9 +18,10 @@ import msgspec
 from acpwire import v2
 from acpwire.errors import ConnectionClosed, EncodeError, UsageError
 from acpwire.scope import Scope
+from acpwire.texts import SHORT
 from acpwire.trace import trace_context
 
-from .outgoing import SHORT, Chunks, Outgoing, new_id
+from .outgoing import Chunks, Outgoing, new_id
 
 __all__ = [
     "Block",
