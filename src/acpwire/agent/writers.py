@@ -48,6 +48,7 @@ Block: TypeAlias = "str | v2.ContentBlock"
 Item: TypeAlias = "Block | v2.ToolCallContent | TerminalWriter"
 """What a tool call shows: a block of content, a diff, or a terminal, for which its writer stands."""
 _FINAL: Final = frozenset({"completed", "failed", "cancelled"})
+_NOTHING: Final[Any] = object()
 
 
 def classes_of(union: Any) -> tuple[type[Any], ...]:
@@ -145,13 +146,22 @@ class MessageWriter:
     ) -> None:
         pass
 
-    def write(self, *content: Block) -> Coroutine[Any, Any, None]:
+    def write(self, block: Block = _NOTHING, /, *more: Block) -> Coroutine[Any, Any, None]:
         """Append blocks; awaiting it waits while the client takes nothing.
 
         The call itself puts them in their place among all that is sent, even where the waiting is cancelled; from
         another thread, whoever awaits it does. Raises `UsageError` after the session was closed, `ConnectionClosed`,
         and `EncodeError`.
         """
+        outgoing, chunks = self._outgoing, self._chunks
+        if chunks is not None and get_ident() == outgoing.plain and not trace_context.get():
+            texts = chunks.texts
+            if texts and not more and type(block) is str and len(block) <= SHORT:  # what is written most
+                texts.append(block)
+                return outgoing.peer.sent if len(texts) < chunks.most else outgoing.flow()
+        return self._write(more if block is _NOTHING else (block, *more))
+
+    def _write(self, content: Sequence[Block]) -> Coroutine[Any, Any, None]:
         outgoing = self._outgoing
         if get_ident() != outgoing.plain or trace_context.get():
             return outgoing.send_all([self._piece(block) for block in content])
@@ -161,8 +171,6 @@ class MessageWriter:
         for block in content:
             if type(block) is not str:
                 is_full = outgoing.post(self._piece(block)) or is_full
-            elif texts and len(block) <= SHORT:
-                texts.append(block)
             else:
                 chunks.post(block)
         return outgoing.flow() if is_full or len(texts) >= chunks.most else outgoing.peer.sent
