@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -134,6 +135,36 @@ async def test_the_limit_counts_what_waits_not_what_has_passed() -> None:
         stream.put(number, 10)
         assert await anext(stream) == number
     assert not stream.is_done
+
+
+@pytest.mark.parametrize("sizes", [[10], [10] * 999 + [50_000], [99, 1], [101, 1], [1_000]])
+def test_the_limit_holds_for_items_of_any_size_that_nobody_reads(sizes: list[int]) -> None:
+    """It is looked at now and then, and no more than an eighth of small items goes beyond it."""
+    limit, waiting, put = 100_000, 0, 0
+    stream: Stream[int] = Stream(Gate(), Limits(stream=limit))
+    for size in itertools.cycle(sizes):
+        if not stream.put(put, size):
+            break
+        waiting, put = waiting + size, put + 1
+    assert limit - max(sizes) <= waiting <= limit * 9 / 8
+    assert len(stream) == put
+
+
+@on_each_loop
+async def test_a_stream_that_was_full_long_ago_holds_its_source_again_as_soon() -> None:
+    gate, stream = stream_of(5 * HIGH)
+    assert not gate.holders, "nobody reads it"
+    await anext(stream)
+    stream.put(0, 10)
+    assert gate.holders
+    while len(stream):
+        await anext(stream)
+    assert not gate.holders
+    for number in range(HIGH):
+        stream.put(number, 10)
+    assert not gate.holders
+    stream.put(0, 10)
+    assert gate.holders
 
 
 @on_each_loop
