@@ -13,6 +13,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from acpwire import v2
+from acpwire.connection import ALIKE as AFTER
 from acpwire.connection import Connection
 from acpwire.errors import EncodeError
 from acpwire.texts import HOLE, SHORT, USUAL_TEXTS, Texts
@@ -98,12 +99,61 @@ def test_notifications_leave_as_they_would_alone_whatever_is_between_them(
     assert not is_tapped or b"".join(shown) == expected
 
 
-def test_texts_wait_from_the_third_notification_on_that_differs_in_nothing_else() -> None:
+def test_texts_wait_after_some_notifications_that_differ_in_nothing_else() -> None:
     end = connection()
-    sizes = [end.notify(UPDATE, chunk(text)) for text in ("a", "b", "c", "d")]
     line = len(UPDATE.notification(chunk("a")))
-    assert sizes == [line, 2 * line, 2 * line + line - 3, 2 * line + 2 * (line - 3)]
-    assert end.unsent == 4 * line
+    sizes = [end.notify(UPDATE, chunk("a")) for _ in range(AFTER + 2)]
+    assert sizes[:AFTER] == [line * number for number in range(1, AFTER + 1)]
+    assert sizes[AFTER:] == [line * AFTER + line - 3, line * AFTER + 2 * (line - 3)]
+    assert end.unsent == len(sizes) * line
+
+
+def test_what_is_equal_and_no_string_is_not_taken_for_one() -> None:
+    """No type checker lets it pass; it is refused or sent as it would be alone."""
+
+    class Name(str):
+        __slots__ = ()
+
+    end = connection()
+    for _ in range(AFTER + 2):
+        end.notify(UPDATE, chunk("a", "s", "m"))
+    names: list[Any] = [Name("s"), 1, True, 1.0, [], Raw(b'"s"')]
+    for name in names:
+        params = chunk("b", session=name)
+        try:
+            alone = UPDATE.notification(params)
+        except EncodeError:
+            with pytest.raises(EncodeError):
+                end.notify(UPDATE, params)
+        else:
+            end.take()
+            end.notify(UPDATE, params)
+            assert end.take() == alone
+
+
+def test_what_a_tap_sends_while_texts_wait_is_sent_too() -> None:
+    """TR-14: it may be gathered like all else, and comes after what the tap was shown."""
+    seen: list[bytes] = []
+
+    def tap(_: str, line: bytes) -> None:
+        seen.append(line)
+        if b'"log"' not in line and len(seen) < 100:
+            end.notify(UPDATE, chunk(str(len(seen)), message="log"))
+            if len(seen) % 3 == 0:
+                end.send_later(follow)
+
+    end, left = connection(tap=tap), bytearray()
+    for number in range(30):
+        for message in ("m", "m", "n"):
+            end.notify(UPDATE, chunk(f"{number}", message=message))
+        if number % 5 == 0:
+            end.send_later(follow)
+        if number % 7 == 0:
+            left += end.take()
+    while end.unsent:
+        left += end.take()
+    assert left == b"".join(seen)
+    assert left.count(b'"log"') >= 30
 
 
 def test_params_with_anything_but_strings_have_no_usual_text() -> None:

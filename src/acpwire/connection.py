@@ -121,6 +121,10 @@ class Counters:
     nobody waits for, and lines beyond the limit of parse errors."""
 
 
+ALIKE = 3
+"""After so many notifications that differ in one text alone, the texts of those that follow are gathered."""
+
+
 class Connection:
     """One end of a connection, in the role of `role`, receiving lines by `decode` and methods by `methods`.
 
@@ -156,6 +160,7 @@ class Connection:
         self._shown: deque[tuple[Role, bytes]] = deque()  # what the tap has not seen to its end
         self._later: Callable[[bytearray], object] | None = None  # appends what follows that
         self._others: tuple[str, ...] | None = None  # the strings of the last notification, beside its text
+        self._alike = 0  # so many notifications in a row had them
         self._texts: Texts | None = None  # of notifications that have them, too
         self._text_of: Callable[[Any], str | None]  # what the text of such a one is
         self._next_id = 0
@@ -203,7 +208,7 @@ class Connection:
         return request_id
 
     def notify(self, method: Method[P, None], params: P) -> int:
-        """Send a notification and return how many bytes are unsent.
+        """Send a notification and return how many bytes are unsent, at least.
 
         Raises `EncodeError` where the params are no JSON, and `ConnectionClosed`.
         """
@@ -214,9 +219,9 @@ class Connection:
             text = self._text_of(params)
             if text is not None:
                 texts = gathered.texts
-                if not texts:
-                    self._follow(gathered)
                 texts.append(text)
+                if len(texts) == 1:
+                    self._follow(gathered.append_to)
                 return len(self._out) + len(texts) * gathered.each
         usual = USUAL_TEXTS[type(params)]
         if usual is not None:
@@ -229,20 +234,22 @@ class Connection:
             self._show(self.role, bytes(out[start:]))
         return len(out)
 
-    def _follow(self, texts: Texts) -> None:
-        """Have texts follow what was sent so far."""
-        if self._later is not None:
-            self._settle()
-        self._later = texts.append_to
+    def _follow(self, append: Callable[[bytearray], object]) -> None:
+        """Have something follow what was sent so far, and before all that a tap sends when it is shown that."""
+        later, self._later = self._later, append
+        if later is not None:
+            self._append(later)
 
     def _gather(self, method: Method[P, None], params: P, usual: UsualText) -> None:
-        """Gather the texts of notifications from the third on that differ in nothing else."""
+        """Gather the texts of notifications that differ in nothing else, after three of them."""
         others = usual.others(params)
         self._texts = None
-        if others is not None and others == self._others:
+        self._alike = self._alike + 1 if others is not None and others == self._others else 1
+        self._others = others
+        if others is not None and self._alike == ALIKE:
             self._texts = Texts(method, usual.with_text(params, HOLE))
             self._text_of = usual.with_others(*others)
-        self._others = others
+            self._alike = 1
 
     def send_line(self, line: bytes) -> int:
         """Send a line as it is, its LF included, and return how many bytes are unsent; the caller vouches for it.
@@ -261,13 +268,12 @@ class Connection:
     def send_later(self, lines: Callable[[bytearray], object]) -> int:
         """Send whole lines that are made when it is time, as they leave or something follows; the caller vouches.
 
-        `lines` appends them to what it gets. Returns how many bytes before them are unsent. Raises `ConnectionClosed`.
+        `lines` appends them to what it gets, and has something to append from now on. Returns how many bytes before
+        them are unsent. Raises `ConnectionClosed`.
         """
         if self.closed is not None:
             raise self.closed.again()
-        if self._later is not None:
-            self._settle()
-        self._later = lines
+        self._follow(lines)
         return len(self._out)
 
     def cancel(self, request_id: RequestId, *, forget: bool) -> None:
@@ -495,16 +501,19 @@ class Connection:
 
     def _settle(self) -> None:
         """Make what was to be made later."""
-        if self._later is not None:
-            append, self._later = self._later, None
-            start = len(self._out)
-            try:
-                append(self._out)
-            except BaseException:
-                del self._out[start:]  # half a line would spoil the next
-                raise
-            if self._tap is not None:
-                self._show(self.role, *io.BytesIO(self._out[start:]))
+        later, self._later = self._later, None
+        if later is not None:
+            self._append(later)
+
+    def _append(self, later: Callable[[bytearray], object]) -> None:
+        start = len(self._out)
+        try:
+            later(self._out)
+        except BaseException:
+            del self._out[start:]  # half a line would spoil the next
+            raise
+        if self._tap is not None:
+            self._show(self.role, *io.BytesIO(self._out[start:]))
 
     def _tapped_read(self, line: bytes) -> Message:
         self._show(_OTHER[self.role], line)

@@ -54,14 +54,13 @@ class Stream(Generic[T]):
     __slots__ = (
         "__weakref__",
         "_begun",
-        "_big",
+        "_bytes",
         "_error",
         "_gate",
         "_held",
         "_is_done",
         "_items",
         "_limit",
-        "_many",
         "_read_so_far",
         "_sizes",
         "_waiter",
@@ -73,8 +72,7 @@ class Stream(Generic[T]):
         self._limit = limits.stream
         self._items: deque[T] = deque()
         self._sizes: deque[int] = deque()
-        self._many = HIGH  # so many items need no second look
-        self._big = limits.stream // HIGH  # nor do they if each is no larger: all of them are within the limit
+        self._bytes = 0
         self._read_so_far = 0
         self._begun = False
         self._held = False
@@ -107,20 +105,25 @@ class Stream(Generic[T]):
 
         Called for every update: what is rare is not in here.
         """
-        items = self._items
-        if (len(items) >= self._many or size > self._big) and not self._has_room(size):
+        self._bytes = waiting = self._bytes + size
+        if waiting > self._limit:
+            self._refuse(size)
             return False
         self._sizes.append(size)
+        items = self._items
         items.append(item)
         if self._waking is not None:
             self._wake()
+        if len(items) > HIGH and self._begun and not self._held:
+            self._held = True
+            self._gate.hold(self)
         return True
 
     def end(self, error: Exception | None = None) -> None:
         """Add nothing any more. What waits is still read, then iteration ends, with `error` if there is one."""
         if self._is_done:
             return
-        self._is_done, self._error, self._many = True, error, 0
+        self._is_done, self._error, self._limit = True, error, -1
         self._let_go()
         self._wake()
 
@@ -128,7 +131,7 @@ class Stream(Generic[T]):
         """End it where it was when so many items had been put; what is beyond, and was not read, is dropped."""
         for _ in range(min(self.put_so_far - put_so_far, len(self._items))):
             self._items.pop()
-            self._sizes.pop()
+            self._bytes -= self._sizes.pop()
         self.end()
 
     # --- the reader's side ----------------------------------------------------------------------------------------
@@ -140,6 +143,7 @@ class Stream(Generic[T]):
         self._read_so_far += len(self._items)
         self._items.clear()
         self._sizes.clear()
+        self._bytes = 0
 
     def __aiter__(self) -> AsyncIterator[T]:
         return self
@@ -148,9 +152,8 @@ class Stream(Generic[T]):
         items = self._items
         if not items:
             await self._more()
-        if not self._begun:
-            self._begin()
-        self._sizes.popleft()
+        self._begun = True
+        self._bytes -= self._sizes.popleft()
         item = items.popleft()
         self._read_so_far += 1
         if self._held and len(items) < LOW:
@@ -168,13 +171,14 @@ class Stream(Generic[T]):
         self._read_so_far += len(batch)
         self._items.clear()
         self._sizes.clear()
-        self._begin()
+        self._bytes = 0
+        self._begun = True
         self._let_go()
         return batch
 
     async def _more(self) -> None:
         """Wait until something is there. Raises `StopAsyncIteration`, or the error, at the end."""
-        self._begin()
+        self._begun = True
         if self._waiter is not None:
             raise UsageError("two tasks read one stream")
         while not self._items:
@@ -194,38 +198,20 @@ class Stream(Generic[T]):
         if waking is not None and not waking.done():
             waking.set_result(None)
 
-    def _begin(self) -> None:
-        """It is being read: from here on it takes part in back-pressure."""
-        self._begun = True
-        if not self._is_done:
-            self._many = HIGH
-
-    def _has_room(self, size: int) -> bool:
-        """Whether an item is not too much, nor too late; the second look, at all that waits."""
-        many = len(self._items)
-        if self._is_done:
-            return False
-        if sum(self._sizes) + size > self._limit:
-            self.end(
-                StreamOverflow(
-                    f"more than {self._limit} bytes (Limits.stream) waited to be read, after {many} items; "
-                    "iterate the stream while requests are under way, or close it"
-                )
+    def _refuse(self, size: int) -> None:
+        """What is put is too much, or too late: a stream that is done has no limit that anything would be below."""
+        self._bytes -= size
+        self.end(
+            StreamOverflow(
+                f"more than {self._limit} bytes (Limits.stream) waited to be read, after {len(self._items)} items; "
+                "iterate the stream while requests are under way, or close it"
             )
-            return False
-        if many >= self._many:
-            self._many = many + many // 8  # so that adding up takes little of the time
-            if self._begun and not self._held:
-                self._held = True
-                self._gate.hold(self)
-        return True
+        )
 
     def _let_go(self) -> None:
         if self._held:
             self._held = False
             self._gate.release(self)
-        if not self._is_done:
-            self._many = HIGH
 
 
 class _Batches(Generic[T]):

@@ -97,10 +97,14 @@ def _usual_text(path: list[tuple[type, str]]) -> UsualText:
         unusual = [f"type(value) is not {owner.__name__}"]
         unusual += [f"value.{name} is not None" for name in MAY_HOLD_FLOATS.get(owner, ()) if name != attr]
         plain = {name: f"other_{len(others) + index}" for index, name in enumerate(_plain(owner)) if name != attr}
-        differs = [f"value.{name} != {other}" for name, other in plain.items()]
+        differs = [
+            f"value.{name} is not {other} and (type(value.{name}) is not str or value.{name} != {other})"
+            for name, other in plain.items()
+        ]
         others += plain.values()
         taken += [f"    if {' or '.join(unusual)}: return None"]
         taken += [f"    {other} = value.{name}" for name, other in plain.items()]
+        taken += [f"    if type({other}) is not str: return None" for other in plain.values()]
         taken += [f"    value = value.{attr}"]
         compared += [f"        if {' or '.join(unusual + differs)}: return None", f"        value = value.{attr}"]
     is_text = f"type(value) is str and len(value) <= {SHORT}"

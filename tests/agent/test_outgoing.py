@@ -286,3 +286,29 @@ async def test_texts_that_cannot_be_encoded_cost_those_after_them_nothing() -> N
         assert not outgoing.post(chunk("next"))
         message = await script.receive_json()
         assert message["params"]["update"]["content"]["text"] == "next"
+
+
+@on_each_loop
+async def test_what_a_tap_writes_while_texts_wait_is_sent_too() -> None:
+    """TR-14."""
+    left, right = pair()
+    seen: list[bytes] = []
+
+    def tap(_: str, line: bytes) -> None:
+        if b"session/update" not in line:
+            return
+        seen.append(line)
+        if b"log" not in line:
+            outgoing.post(chunk("log", "l"))
+            outgoing.post(chunk("log", "l"))
+
+    connection = Connection("agent", v2.decode_from_client, v2.METHODS, tap=tap)
+    async with ScriptedPeer(right) as script, Peer(left, connection) as peer:
+        outgoing = Outgoing(peer, "s")
+        for number in range(50):
+            outgoing.post(chunk(str(number), "m"))
+            outgoing.post(chunk(str(number), "n"))
+        for _ in range(300):
+            await script.receive_json()
+        await script.expect_nothing()
+    assert len(seen) == 300

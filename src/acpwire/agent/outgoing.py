@@ -223,9 +223,13 @@ class Chunks(Texts):
         To be called in `Outgoing.plain` alone, and outside of any trace.
         """
         texts = self.texts
-        if not texts:
-            self.most = self._outgoing.peer.post_later(self.append_to) // self.each + 1
         texts.append(text)
+        if len(texts) == 1:
+            try:
+                self.most = self._outgoing.peer.post_later(self.append_to) // self.each + 1
+            except BaseException:
+                texts.clear()  # or they would seem to wait for somebody
+                raise
         if len(text) > SHORT:  # to add up all sizes would take as long as the rest of this
             self.most -= len(text) // self.each
         return len(texts) >= self.most
