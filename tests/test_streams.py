@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import itertools
+from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -137,17 +137,31 @@ async def test_the_limit_counts_what_waits_not_what_has_passed() -> None:
     assert not stream.is_done
 
 
-@pytest.mark.parametrize("sizes", [[10], [10] * 999 + [50_000], [99, 1], [101, 1], [1_000]])
-def test_the_limit_holds_for_items_of_any_size_that_nobody_reads(sizes: list[int]) -> None:
-    """It is looked at now and then, and no more than an eighth of small items goes beyond it."""
-    limit, waiting, put = 100_000, 0, 0
-    stream: Stream[int] = Stream(Gate(), Limits(stream=limit))
-    for size in itertools.cycle(sizes):
-        if not stream.put(put, size):
-            break
-        waiting, put = waiting + size, put + 1
-    assert limit - max(sizes) <= waiting <= limit * 9 / 8
-    assert len(stream) == put
+@given(
+    limit=st.integers(1, 100_000),
+    runs=st.lists(st.tuples(st.sampled_from(["put", "next", "batch"]), st.integers(0, 2_000), st.integers(0, 1_500))),
+)
+def test_no_more_waits_than_the_limit_whatever_came_before(limit: int, runs: list[tuple[str, int, int]]) -> None:
+    """S-BP-01: many small items before large ones, a large one before many small ones, a peak that was read since."""
+
+    async def run() -> None:
+        stream: Stream[int] = Stream(Gate(), Limits(stream=limit))
+        waiting: deque[int] = deque()
+        for what, size, count in runs:
+            for _ in range(count):
+                if what == "put":
+                    fits = sum(waiting) + size <= limit
+                    assert stream.put(size, size) == fits
+                    if not fits:
+                        return
+                    waiting.append(size)
+                elif waiting and what == "next":
+                    assert await anext(stream) == waiting.popleft()
+                elif waiting:
+                    assert await anext(stream.batches()) == [*waiting]
+                    waiting.clear()
+
+    asyncio.run(run())
 
 
 @on_each_loop

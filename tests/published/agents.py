@@ -131,7 +131,7 @@ FAULTS = (
         "codex-acp",
         "EX-01",
         "an option has a category of its own whose name does not begin with `_`",
-        re.compile(r"EX-01: \w+: 'collaboration_mode' is reserved"),
+        re.compile(r"EX-01: \w+: 'collaboration_mode' is none of"),
     ),
     Fault(
         "codex-acp",
