@@ -21,7 +21,7 @@ from acpwire.connection import Connection, Ignored, Role, Tap
 from acpwire.errors import ConnectionClosed, DecodeError, EncodeError, RequestError, StreamOverflow, UsageError
 from acpwire.limits import Limits
 from acpwire.peer import Handler, Peer, after_answer
-from acpwire.streams import HIGH, Stream
+from acpwire.streams import HIGH, Feed, Stream
 from acpwire.testing import ScriptedPeer, pair
 from acpwire.trace import trace_context
 from acpwire.transports import Transport, spawn_process
@@ -585,9 +585,16 @@ async def test_a_reader_slower_than_a_million_updates_pauses_the_sender_and_lose
 
 def streaming(transport: Transport, limits: Limits | None = None) -> tuple[Peer, Stream[Any]]:
     """A client's peer whose updates go into a stream."""
-    peer = client_of(transport, {v2.SESSION_UPDATE: lambda params: stream.put(params, len(peer.line))}, limits)
-    stream: Stream[Any] = Stream(peer, limits or Limits())
-    return peer, stream
+    total = 0
+
+    def update(params: Any) -> None:
+        nonlocal total
+        total += len(peer.line)
+        feed.put(params, total)
+
+    peer = client_of(transport, {v2.SESSION_UPDATE: update}, limits)
+    feed: Feed[Any] = Feed(peer, limits or Limits())
+    return peer, Stream(feed)
 
 
 @on_each_loop
@@ -612,7 +619,7 @@ async def test_a_stream_that_nobody_reads_ends_alone_at_its_limit() -> None:
     peer, stream = streaming(
         await emitter(100_000, answer_line(0, {"sessionId": "s"})), limits := Limits(stream=1_000_000)
     )
-    other: Stream[Any] = Stream(peer, Limits())
+    other: Stream[Any] = Stream(Feed(peer, Limits()))
     async with peer:
         await peer.request(v2.SESSION_NEW, NEW)
         assert stream.is_done

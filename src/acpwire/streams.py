@@ -3,6 +3,9 @@
 Owns: the buffer between the pump, which never waits, and a reader, which does; when reading pauses for it; what happens
 when nobody reads. Does not know: what it holds, or how reading pauses (`Gate`).
 
+The pump puts into a `Feed`, and a user reads from its `Stream`: so that a stream that was dropped is one that wants no
+more, and whoever feeds it need not ask each time whether it is still there.
+
 A stream takes part in back-pressure from the first step of its iteration on: above 1,000 waiting items it holds the
 gate, below a quarter of that it lets go. The pump obeys only while no request of ours waits for its answer, else a full
 stream would keep the answer from whoever awaits it before reading on. Beyond that the buffer grows up to its limit in
@@ -14,19 +17,21 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Generic, Protocol, TypeVar
+from sys import maxsize
+from typing import Final, Generic, Protocol, TypeVar
 
 from acpwire.errors import StreamOverflow, UsageError
 from acpwire.limits import Limits
 
-__all__ = ["Gate", "Stream"]
+__all__ = ["Feed", "Gate", "Stream"]
 
 T = TypeVar("T")
 
-HIGH = 1000
+HIGH: Final = 1000
 """Above how many waiting items a stream that is being read holds the gate."""
-LOW = HIGH // 4
+LOW: Final = HIGH // 4
 """Below how many it lets go."""
+_NEVER: Final = maxsize
 
 
 class Gate(Protocol):
@@ -41,8 +46,141 @@ class Gate(Protocol):
         ...
 
 
+class Feed(Generic[T]):
+    """The pump's side of a stream: nothing here waits.
+
+    Its source counts the bytes of all that it delivers, and tells with each item how many they are with it: `total`.
+
+    Attributes:
+        began: the total before the first item.
+        is_done: whether nothing is added any more.
+        items: what waits for the reader.
+        totals: the total of each of them.
+        limit: how many bytes may wait.
+        ceiling: the greatest total that may be put before more is read: that of what was read last, and the limit.
+        error: what is raised after the last item; None for a plain end.
+        is_begun: whether somebody has begun to read.
+        is_held: whether it holds the gate.
+    """
+
+    __slots__ = (
+        "_gate",
+        "_mark",
+        "_waking",
+        "began",
+        "ceiling",
+        "error",
+        "is_begun",
+        "is_done",
+        "is_held",
+        "items",
+        "limit",
+        "totals",
+    )
+
+    def __init__(self, gate: Gate, limits: Limits, began: int = 0) -> None:
+        self._gate = gate
+        self._mark = _NEVER  # with more items than this there is something to do
+        self._waking: asyncio.Future[None] | None = None  # what the reader waits for
+        self.began = began
+        self.is_done = False
+        self.items: deque[T] = deque()
+        self.totals: deque[int] = deque()
+        self.limit = limits.stream
+        self.ceiling = began + limits.stream
+        self.error: Exception | None = None
+        self.is_begun = False
+        self.is_held = False
+
+    def put(self, item: T, total: int) -> bool:
+        """Add an item, and say whether more is wanted; not once it is done.
+
+        Called for every update: what is rare is not in here.
+        """
+        if total > self.ceiling:
+            self._refuse()
+            return False
+        self.totals.append(total)
+        items = self.items
+        items.append(item)
+        if len(items) > self._mark:
+            self._attend()
+        return True
+
+    def end(self, error: Exception | None = None) -> None:
+        """Add nothing any more. What waits is still read, then iteration ends, with `error` if there is one."""
+        if self.is_done:
+            return
+        self.is_done, self.error = True, error
+        self.limit = self.ceiling = -_NEVER
+        self.let_go()
+        self._wake()
+
+    def end_at(self, total: int) -> None:
+        """End it where it was with this total; what is beyond, and was not read, is dropped."""
+        while self.totals and self.totals[-1] > total:
+            self.totals.pop()
+            self.items.pop()
+        self.end()
+
+    def close(self) -> None:
+        """Want nothing any more: what waits is dropped, too."""
+        self.end()
+        self.error = None
+        self.items.clear()
+        self.totals.clear()
+
+    # --- for the reader -------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Somebody reads from now on."""
+        self.is_begun = True
+        self._mark = HIGH
+
+    def more(self) -> asyncio.Future[None]:
+        """What is done as soon as an item is there, or there is an end."""
+        self._mark = 0
+        self._waking = asyncio.get_running_loop().create_future()
+        return self._waking
+
+    def let_go(self) -> None:
+        """Hold the gate no more."""
+        if self.is_held:
+            self.is_held = False
+            self._mark = HIGH
+            self._gate.release(self)
+
+    # --- what is rare ---------------------------------------------------------------------------------------------
+
+    def _attend(self) -> None:
+        """There is something for a reader that waits, or more than should be."""
+        if self._waking is not None:
+            self._wake()
+        else:
+            self.is_held = True
+            self._mark = _NEVER
+            self._gate.hold(self)
+
+    def _wake(self) -> None:
+        """Have the reader go on, if it waits."""
+        waking, self._waking = self._waking, None
+        self._mark = HIGH
+        if waking is not None and not waking.done():
+            waking.set_result(None)
+
+    def _refuse(self) -> None:
+        """What is put is too much, or too late."""
+        if not self.is_done:
+            self.end(
+                StreamOverflow(
+                    f"more than {self.limit} bytes (Limits.stream) waited to be read, after {len(self.items)} items; "
+                    "iterate the stream while requests are under way, or close it"
+                )
+            )
+
+
 class Stream(Generic[T]):
-    """Items in the order in which they were put, for one reader.
+    """Items in the order in which they were delivered, for one reader.
 
         async for item in stream: ...
         async for items in stream.batches(): ...     # what is there, as a list; never empty
@@ -51,113 +189,42 @@ class Stream(Generic[T]):
     step loses nothing. Two readers at once are a `UsageError`.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_begun",
-        "_bytes",
-        "_error",
-        "_gate",
-        "_held",
-        "_is_done",
-        "_items",
-        "_limit",
-        "_read_so_far",
-        "_sizes",
-        "_waiter",
-        "_waking",
-    )
+    __slots__ = ("__weakref__", "_feed", "_is_waited_for")
 
-    def __init__(self, gate: Gate, limits: Limits) -> None:
-        self._gate = gate
-        self._limit = limits.stream
-        self._items: deque[T] = deque()
-        self._sizes: deque[int] = deque()
-        self._bytes = 0
-        self._read_so_far = 0
-        self._begun = False
-        self._held = False
-        self._is_done = False
-        self._error: Exception | None = None
-        self._waiter: asyncio.Future[None] | None = None  # what the reader waits for
-        self._waking: asyncio.Future[None] | None = None  # the same, until it is to go on
+    def __init__(self, feed: Feed[T]) -> None:
+        self._feed = feed
+        self._is_waited_for = False
 
     def __del__(self) -> None:
-        self._let_go()
+        self._feed.close()
 
     def __len__(self) -> int:
         """How many items wait for the reader."""
-        return len(self._items)
+        return len(self._feed.items)
 
     @property
     def is_done(self) -> bool:
         """Whether nothing is added any more."""
-        return self._is_done
-
-    @property
-    def put_so_far(self) -> int:
-        """How many items were ever put."""
-        return self._read_so_far + len(self._items)
-
-    # --- the pump's side: nothing here waits ----------------------------------------------------------------------
-
-    def put(self, item: T, size: int) -> bool:
-        """Add an item that took `size` bytes on the wire, and say whether more is wanted; not once the stream is done.
-
-        Called for every update: what is rare is not in here.
-        """
-        self._bytes = waiting = self._bytes + size
-        if waiting > self._limit:
-            self._refuse(size)
-            return False
-        self._sizes.append(size)
-        items = self._items
-        items.append(item)
-        if self._waking is not None:
-            self._wake()
-        if len(items) > HIGH and self._begun and not self._held:
-            self._held = True
-            self._gate.hold(self)
-        return True
-
-    def end(self, error: Exception | None = None) -> None:
-        """Add nothing any more. What waits is still read, then iteration ends, with `error` if there is one."""
-        if self._is_done:
-            return
-        self._is_done, self._error, self._limit = True, error, -1
-        self._let_go()
-        self._wake()
-
-    def end_at(self, put_so_far: int) -> None:
-        """End it where it was when so many items had been put; what is beyond, and was not read, is dropped."""
-        for _ in range(min(self.put_so_far - put_so_far, len(self._items))):
-            self._items.pop()
-            self._bytes -= self._sizes.pop()
-        self.end()
-
-    # --- the reader's side ----------------------------------------------------------------------------------------
+        return self._feed.is_done
 
     def close(self) -> None:
         """Want nothing any more: what waits is dropped, and iteration ends."""
-        self.end()
-        self._error = None
-        self._read_so_far += len(self._items)
-        self._items.clear()
-        self._sizes.clear()
-        self._bytes = 0
+        self._feed.close()
 
     def __aiter__(self) -> AsyncIterator[T]:
         return self
 
     async def __anext__(self) -> T:
-        items = self._items
+        feed = self._feed
+        items = feed.items
         if not items:
             await self._more()
-        self._begun = True
-        self._bytes -= self._sizes.popleft()
+        elif not feed.is_begun:
+            feed.begin()
+        feed.ceiling = feed.totals.popleft() + feed.limit
         item = items.popleft()
-        self._read_so_far += 1
-        if self._held and len(items) < LOW:
-            self._let_go()
+        if feed.is_held and len(items) < LOW:
+            feed.let_go()
         return item
 
     def batches(self) -> AsyncIterator[list[T]]:
@@ -165,53 +232,34 @@ class Stream(Generic[T]):
         return _Batches(self._batch)
 
     async def _batch(self) -> list[T]:
-        if not self._items:
+        feed = self._feed
+        if not feed.items:
             await self._more()
-        batch = list(self._items)
-        self._read_so_far += len(batch)
-        self._items.clear()
-        self._sizes.clear()
-        self._bytes = 0
-        self._begun = True
-        self._let_go()
+        elif not feed.is_begun:
+            feed.begin()
+        feed.ceiling = feed.totals[-1] + feed.limit
+        batch = list(feed.items)
+        feed.items.clear()
+        feed.totals.clear()
+        feed.let_go()
         return batch
 
     async def _more(self) -> None:
         """Wait until something is there. Raises `StopAsyncIteration`, or the error, at the end."""
-        self._begun = True
-        if self._waiter is not None:
+        feed = self._feed
+        if self._is_waited_for:
             raise UsageError("two tasks read one stream")
-        while not self._items:
-            if self._is_done:
-                if self._error is not None:
-                    raise self._error
+        feed.begin()
+        while not feed.items:
+            if feed.is_done:
+                if feed.error is not None:
+                    raise feed.error
                 raise StopAsyncIteration
-            self._waiter = self._waking = asyncio.get_running_loop().create_future()
+            self._is_waited_for = True
             try:
-                await self._waiter
+                await feed.more()
             finally:
-                self._waiter = self._waking = None
-
-    def _wake(self) -> None:
-        """Have the reader go on, if it waits."""
-        waking, self._waking = self._waking, None
-        if waking is not None and not waking.done():
-            waking.set_result(None)
-
-    def _refuse(self, size: int) -> None:
-        """What is put is too much, or too late: a stream that is done has no limit that anything would be below."""
-        self._bytes -= size
-        self.end(
-            StreamOverflow(
-                f"more than {self._limit} bytes (Limits.stream) waited to be read, after {len(self._items)} items; "
-                "iterate the stream while requests are under way, or close it"
-            )
-        )
-
-    def _let_go(self) -> None:
-        if self._held:
-            self._held = False
-            self._gate.release(self)
+                self._is_waited_for = False
 
 
 class _Batches(Generic[T]):
@@ -223,5 +271,5 @@ class _Batches(Generic[T]):
     def __aiter__(self) -> AsyncIterator[list[T]]:
         return self
 
-    async def __anext__(self) -> list[T]:
-        return await self._batch()
+    def __anext__(self) -> Awaitable[list[T]]:
+        return self._batch()

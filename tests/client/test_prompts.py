@@ -365,6 +365,8 @@ async def test_a_session_that_is_closed_while_a_prompt_is_held_fails_the_prompt_
         prompt = await held
         assert prompt.message_id == "u1"
         with pytest.raises(ConnectionClosed, match="the session was closed"):
+            [update async for update in prompt]
+        with pytest.raises(ConnectionClosed, match="the session was closed"):
             await prompt.wait()
         with pytest.raises(UsageError, match="was closed"):
             await session.prompt("again")

@@ -12,13 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import acpwire
 from acpwire import v2
 from acpwire.client import AgentConnection, Client, ClientSession, Prompt, Turn
 from acpwire.errors import ConnectionClosed, DecodeError, RequestError, SessionNotFound, StreamOverflow, UsageError
 from acpwire.limits import Limits
-from acpwire.streams import HIGH
+from acpwire.streams import HIGH, Feed, Stream
 from tests.client.script import (
     IDLE,
     RUNNING,
@@ -40,6 +42,11 @@ from tests.transports.loops import cancelled_at, on_each_loop, until, walk
 
 OPTION: dict[str, Any] = {"configId": "fast", "name": "Fast", "type": "boolean", "currentValue": False}
 COMMAND: dict[str, Any] = {"type": "command", "name": "plan", "description": "Plan"}
+
+
+def count_of(kind: type) -> int:
+    """How many objects of a class there are."""
+    return sum(type(one) is kind for one in gc.get_objects())
 
 
 def option(value: bool) -> dict[str, Any]:
@@ -516,10 +523,53 @@ async def test_a_stream_never_ends_and_updates_end_with_the_newest_prompts_work(
         assert not later.is_done
 
 
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["open", "told", "told", "read", "batch", "close", "drop"]), st.integers(0, 4)),
+        max_size=60,
+    )
+)
+def test_each_stream_has_what_came_while_it_was_open(turns: list[tuple[str, int]]) -> None:
+    """However many there are at a time, and whatever becomes of the others."""
+
+    async def run() -> None:
+        async with connected() as (script, agent):
+            session = await new_session(script, agent)
+            streams: list[tuple[Stream[Any], list[int]]] = []
+            told = 0
+            for turn, which in turns:
+                if turn == "open":
+                    streams.append((session.stream(), []))
+                elif turn == "told":
+                    told += 1
+                    session.deliver(
+                        v2.AgentMessageChunk(message_id=str(told), content=v2.TextContent(text="x")), 100 + told
+                    )
+                    for _, due in streams:
+                        due.append(told)
+                elif which < len(streams):
+                    stream, due = streams[which]
+                    if turn in {"close", "drop"}:
+                        del streams[which]
+                        if turn == "close":
+                            stream.close()
+                        del stream
+                    elif due:
+                        read = [await anext(stream)] if turn == "read" else await anext(stream.batches())
+                        assert [int(update.message_id) for update in read] == due[: len(read)]
+                        del due[: len(read)]
+            for stream, due in streams:
+                assert len(stream) == len(due)
+                assert not due or [int(update.message_id) for update in await anext(stream.batches())] == due
+
+    asyncio.run(run())
+
+
 @on_each_loop
 async def test_streams_that_are_dropped_or_closed_hold_nothing() -> None:
     """Without an open stream nothing is queued."""
     async with session_of(limits=Limits(stream=10_000, grace=5)) as (script, session):
+        feeds = count_of(Feed)
         for opens in (session.stream, session.updates):
             stream = opens()
             held = weakref.ref(stream)
@@ -528,6 +578,9 @@ async def test_streams_that_are_dropped_or_closed_hold_nothing() -> None:
             del stream
             gc.collect()
             assert held() is None
+            await script.told(chunk("x"))
+            await settled(script)
+            assert count_of(Feed) == feeds, "the session has forgotten it"
         batches = session.batches()
         closed = session.stream()
         closed.close()

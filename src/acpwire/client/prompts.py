@@ -18,7 +18,7 @@ from typing import Any
 
 from acpwire import v2
 from acpwire.errors import ConnectionClosed
-from acpwire.streams import Stream
+from acpwire.streams import Feed, Stream
 from acpwire.transcript import Message, Transcript
 
 from .flow import Gate
@@ -113,19 +113,19 @@ class Prompt:
 
 @dataclass(frozen=True)
 class End:
-    """Where work ended: the state that says so, the `when` of `Turns`, and how many updates streams had got by then."""
+    """Where work ended: the state that says so, the `when` of `Turns`, and the total that streams had got by then."""
 
     state: v2.StateUpdate
     when: int
-    position: int
+    total: int
 
-    def cut(self, stream: Stream[Any], position: int) -> bool:
-        """End a stream right after this, now that streams have got `position` updates; False if it began later."""
-        beyond = position - self.position
-        if stream.put_so_far <= beyond and not stream.is_done:
+    def cut(self, feed: Feed[Any]) -> bool:
+        """End a stream right after this; False if it began later."""
+        if feed.is_done:
+            return True
+        if feed.began >= self.total:
             return False
-        if not stream.is_done:
-            stream.end_at(stream.put_so_far - beyond)
+        feed.end_at(self.total)
         return True
 
 
@@ -134,7 +134,7 @@ class Sent:
     """A prompt that is not finished. Whoever wants to know holds it, or its stream; this here does not."""
 
     prompt: weakref.ref[Prompt]
-    stream: weakref.ref[Stream[v2.SessionUpdate]]
+    feed: Feed[v2.SessionUpdate]
     inserted: int | None = None
     """When it was inserted; None until it is accepted."""
     ends: list[End] = field(default_factory=list[End])
@@ -152,19 +152,19 @@ class Turns:
         self._seen: dict[str, int] = {}  # user messages, while a prompt that is not accepted may be one of them
         self._has_new = False  # of these since the last end
 
-    def begin(self, prompt: Prompt) -> Sent:
-        """A prompt is being sent."""
-        sent = Sent(weakref.ref(prompt), weakref.ref(prompt.stream))
+    def begin(self, prompt: Prompt, feed: Feed[v2.SessionUpdate]) -> Sent:
+        """A prompt is being sent, whose stream is fed there."""
+        sent = Sent(weakref.ref(prompt), feed)
         self._sent.append(sent)
         return sent
 
-    def accepted(self, sent: Sent, message_id: str, position: int) -> End | None:
+    def accepted(self, sent: Sent, message_id: str) -> End | None:
         """A prompt was accepted. Returns the end of its work, if that was before, and no other work is left."""
         self._now += 1
         inserted = sent.inserted = self._seen.get(message_id, self._now)
         end = next((end for end in sent.ends if end.when > inserted), None)
         self._forget()
-        return None if end is None else self._finish([sent], end, position)
+        return None if end is None else self._finish([sent], end)
 
     def withdrawn(self, sent: Sent) -> None:
         """A prompt was refused, or is waited for no more."""
@@ -172,8 +172,8 @@ class Turns:
             self._sent = [one for one in self._sent if one is not sent]
             self._forget()
 
-    def see(self, update: Any, position: int) -> End | None:
-        """Take a state or a user message, which streams got as number `position`.
+    def see(self, update: Any, total: int) -> End | None:
+        """Take a state or a user message, with which streams have got that `total`.
 
         Returns the end of the work of the newest accepted prompt, if this is it.
         """
@@ -192,31 +192,29 @@ class Turns:
         if not self.is_busy:
             return None
         self.is_busy = False
-        end = End(update, self._now, position)
+        end = End(update, self._now, total)
         for one in self._sent:
             if one.inserted is None and self._has_new:
                 one.ends.append(end)
         self._has_new = False
-        return self._finish([one for one in self._sent if one.inserted is not None], end, position)
+        return self._finish([one for one in self._sent if one.inserted is not None], end)
 
     def fail(self, error: ConnectionClosed) -> None:
         """Nothing more will be known."""
         for one in self._sent:
-            prompt, stream = one.prompt(), one.stream()
+            prompt = one.prompt()
             if prompt is not None:
                 prompt.fail(error)
-            if stream is not None:
-                stream.end(error.again())
+            one.feed.end(error.again())
         self._sent.clear()
         self._seen.clear()
 
-    def _finish(self, ended: list[Sent], end: End, position: int) -> End | None:
+    def _finish(self, ended: list[Sent], end: End) -> End | None:
         for one in ended:
-            prompt, stream = one.prompt(), one.stream()
+            prompt = one.prompt()
             if prompt is not None:
                 prompt.finish(end.state)
-            if stream is not None:
-                end.cut(stream, position)
+            end.cut(one.feed)
             self._sent.remove(one)
         return end if ended and all(one.inserted is None for one in self._sent) else None
 

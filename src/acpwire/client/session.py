@@ -7,8 +7,7 @@ Does not know: how sessions come to be, or which requests other than its own the
 from __future__ import annotations
 
 import asyncio
-import weakref
-from collections.abc import AsyncIterator, Generator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -16,7 +15,7 @@ import msgspec
 
 from acpwire import v2
 from acpwire.errors import INVALID_PARAMS, NOT_FOUND, ConnectionClosed, RequestError, UsageError
-from acpwire.streams import Stream
+from acpwire.streams import Feed, Stream
 from acpwire.transcript import Terminal, ToolCall, Transcript
 from acpwire.wire.frames import Method
 
@@ -106,9 +105,10 @@ class ClientSession:
         )
         """The transcript, where the connection keeps them; None otherwise."""
         self._turns = Turns()
-        self._streams: list[weakref.ref[Stream[v2.SessionUpdate]]] = []
-        self._until_idle: list[weakref.ref[Stream[v2.SessionUpdate]]] = []  # of those
-        self._position = 0  # how many updates streams have got
+        self._feeds: list[Feed[v2.SessionUpdate]] = []
+        self._until_idle: list[Feed[v2.SessionUpdate]] = []  # of those
+        self._put: Callable[[v2.SessionUpdate, int], bool] | None = None  # into all of them, if there are any
+        self._total = 0  # how many bytes they have got
         self._reported: set[type] = set()  # what updates have said since the session was set up last
         self._questions: set[asyncio.Future[None]] = set()  # that wait for their answers
         self._stopping: set[str] = set()  # tool calls and terminals that were asked to
@@ -160,19 +160,20 @@ class ClientSession:
         if check:
             for block in blocks:
                 self._check(block)
-        prompt = Prompt(self._opened(), self.agent.gate)
-        sent = self._turns.begin(prompt)
+        feed = self._opened()
+        prompt = Prompt(Stream(feed), self.agent.gate)
+        sent = self._turns.begin(prompt, feed)
 
         def accepted(response: v2.PromptResponse) -> None:
             prompt.message_id = response.message_id
-            self._work_ended(self._turns.accepted(sent, response.message_id, self._position))
+            self._work_ended(self._turns.accepted(sent, response.message_id))
 
         try:
             request = v2.PromptRequest(session_id=self.id, prompt=blocks)
             await self.agent.peer.request(v2.SESSION_PROMPT, request, arrived=accepted)
         except BaseException:
             self._turns.withdrawn(sent)
-            prompt.stream.close()
+            feed.close()
             raise
         return prompt
 
@@ -205,18 +206,18 @@ class ClientSession:
 
     def updates(self) -> Stream[v2.SessionUpdate]:
         """The updates from this call on, up to the idle that ends the work of the newest accepted prompt."""
-        stream = self._opened()
-        if not stream.is_done:
-            self._until_idle.append(weakref.ref(stream))
-        return stream
+        feed = self._opened()
+        if not feed.is_done:
+            self._until_idle.append(feed)
+        return Stream(feed)
 
     def stream(self) -> Stream[v2.SessionUpdate]:
         """The updates from this call on, as long as the session is open."""
-        return self._opened()
+        return Stream(self._opened())
 
     def batches(self) -> AsyncIterator[list[v2.SessionUpdate]]:
         """The same, all that waits at a time."""
-        return self._opened().batches()
+        return self.stream().batches()
 
     # --- other requests -------------------------------------------------------------------------------------------
 
@@ -278,17 +279,13 @@ class ClientSession:
         if self.kept is not None:
             self.kept.apply(update)
         is_tracked = update.__class__ in _NOTICED and self._notice(update)
-        if self._streams:
-            self._position += 1
-            is_stale = False
-            for reference in self._streams:
-                stream = reference()
-                if stream is None or not stream.put(update, size):
-                    is_stale = True
-            if is_stale:
+        put = self._put
+        if put is not None:
+            self._total = total = self._total + size
+            if not put(update, total):
                 self._sweep()
         if is_tracked:
-            self._work_ended(self._turns.see(update, self._position))
+            self._work_ended(self._turns.see(update, self._total))
 
     def _notice(self, update: v2.SessionUpdate) -> bool:
         """What an update says of the session itself. Returns whether prompts may end by it."""
@@ -345,7 +342,7 @@ class ClientSession:
                 self.state = told
             else:
                 self.state = v2.StateUpdate(**{name: getattr(told, name) for name in told.__struct_fields__})
-            self._work_ended(self._turns.see(self.state, self._position))
+            self._work_ended(self._turns.see(self.state, self._total))
 
     def setting_up(self) -> None:
         """It is being set up again: what was reported before counts less than what the answer will say."""
@@ -372,12 +369,9 @@ class ClientSession:
         """Nothing comes any more; None: as the session was closed."""
         self._is_closed = True
         self._turns.fail(error or ConnectionClosed("the session was closed"))
-        for reference in list(self._streams):
-            stream = reference()
-            if stream is not None:
-                stream.end(None if error is None else error.again())
-        self._streams.clear()
-        self._until_idle.clear()
+        for feed in self._feeds:
+            feed.end(None if error is None else error.again())
+        self._sweep()
         if error is None:  # else all handlers are cancelled
             self._cancel_questions()
         for child in self.children.values():
@@ -388,26 +382,34 @@ class ClientSession:
             if not question.done():
                 question.set_result(None)
 
-    def _opened(self) -> Stream[v2.SessionUpdate]:
-        stream: Stream[v2.SessionUpdate] = Stream(self.agent.gate, self.agent.limits)
+    def _opened(self) -> Feed[v2.SessionUpdate]:
+        """What a new stream is fed from."""
+        feed: Feed[v2.SessionUpdate] = Feed(self.agent.gate, self.agent.limits, self._total)
         if self._is_closed:
-            stream.end(None if self.agent.closed is None else self.agent.closed.again())
+            feed.end(None if self.agent.closed is None else self.agent.closed.again())
         else:
-            self._streams.append(weakref.ref(stream))
-        return stream
+            self._feeds.append(feed)
+            self._sweep()
+        return feed
 
     def _sweep(self) -> None:
         """Forget the streams that want no more, or were dropped."""
-        for streams in (self._streams, self._until_idle):
-            streams[:] = [one for one in streams if (stream := one()) is not None and not stream.is_done]
+        self._feeds = [feed for feed in self._feeds if not feed.is_done]
+        self._until_idle = [feed for feed in self._until_idle if not feed.is_done]
+        if len(self._feeds) == 1:
+            self._put = self._feeds[0].put
+        else:
+            self._put = self._put_to_all if self._feeds else None
+
+    def _put_to_all(self, update: v2.SessionUpdate, total: int) -> bool:
+        """As `Feed.put`: whether all want more."""
+        wanted = [feed.put(update, total) for feed in self._feeds]
+        return all(wanted)
 
     def _work_ended(self, end: End | None) -> None:
         """The work of the newest accepted prompt has ended, unless it is None."""
         if end is not None:
-            later = [
-                one for one in self._until_idle if (stream := one()) is not None and not end.cut(stream, self._position)
-            ]
-            self._until_idle[:] = later
+            self._until_idle = [feed for feed in self._until_idle if not end.cut(feed)]
 
     async def _stop(
         self, method: Method[Any, Any], request: Any, entity: ToolCall | Terminal | None, requirement: str, name: str
