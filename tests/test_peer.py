@@ -59,6 +59,12 @@ def chunk(number: int) -> v2.UpdateSessionNotification:
     return v2.UpdateSessionNotification(session_id="s", update=update)
 
 
+def alike(number: int) -> v2.UpdateSessionNotification:
+    """One that says so in its text, and differs from others in nothing else."""
+    update = v2.AgentMessageChunk(message_id="m", content=v2.TextContent(text=str(number)))
+    return v2.UpdateSessionNotification(session_id="s", update=update)
+
+
 def number_of(params: v2.UpdateSessionNotification) -> int:
     """Which update it is."""
     assert isinstance(params.update, v2.AgentMessageChunk)
@@ -650,8 +656,11 @@ async def test_a_stream_that_was_dropped_holds_nothing_up() -> None:
         await until(lambda: peer.counters.unknown == 1)
 
 
+@pytest.mark.parametrize("params", [chunk, alike])
 @on_each_loop
-async def test_a_peer_that_stops_reading_makes_senders_wait_and_cancelling_them_works() -> None:
+async def test_a_peer_that_stops_reading_makes_senders_wait_and_cancelling_them_works(
+    params: Callable[[int], v2.UpdateSessionNotification],
+) -> None:
     """S-BP-02; what was sent arrives whole as soon as it reads again."""
     left, right = pair_of_transports()
     limits = Limits(unsent=100_000)
@@ -662,7 +671,7 @@ async def test_a_peer_that_stops_reading_makes_senders_wait_and_cancelling_them_
             nonlocal sent
             while True:
                 sent += 1
-                await agent.notify(v2.SESSION_UPDATE, chunk(sent))
+                await agent.notify(v2.SESSION_UPDATE, params(sent))
 
         task = asyncio.create_task(flood())
         before = -1
@@ -676,9 +685,26 @@ async def test_a_peer_that_stops_reading_makes_senders_wait_and_cancelling_them_
             await task
         async with ScriptedPeer(right) as script:
             for number in range(1, sent + 1):
-                assert (await script.receive_json())["params"]["update"]["messageId"] == str(number)
+                assert await script.receive() + b"\n" == v2.SESSION_UPDATE.notification(params(number))
             await agent.notify(v2.SESSION_UPDATE, chunk(0))
             assert (await script.receive_json())["params"]["update"]["messageId"] == "0"
+
+
+@on_each_loop
+async def test_all_senders_wait_while_much_is_unsent_those_of_one_turn_too() -> None:
+    """S-BP-02: whatever the first of them does."""
+    left, _ = pair_of_transports()
+    async with agent_of(left, limits=Limits(unsent=10_000)) as agent:
+        while left.unsent <= 10_000:
+            agent.post(v2.SESSION_UPDATE, alike(1))
+            await asyncio.sleep(0)
+        sends = [asyncio.create_task(agent.notify(v2.SESSION_UPDATE, alike(number))) for number in range(6)]
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert not any(send.done() for send in sends)
+        for send in sends:
+            send.cancel()
+        await asyncio.wait(sends)
 
 
 @on_each_loop
@@ -776,6 +802,20 @@ async def test_the_limit_of_the_first_answer_is_over_with_the_first_answer() -> 
 
 
 # --- looking on -------------------------------------------------------------------------------------------------------
+
+
+@on_each_loop
+async def test_a_trace_goes_with_a_notification_whatever_waits_to_be_sent() -> None:
+    seen: list[Any] = []
+    async with pair(client={v2.SESSION_UPDATE: lambda params: seen.append(params.meta)}) as (agent, _):
+        for number in range(10):
+            await agent.notify(v2.SESSION_UPDATE, alike(number))
+        token = trace_context.set({"traceparent": "theirs"})
+        await agent.notify(v2.SESSION_UPDATE, alike(10))
+        trace_context.reset(token)
+        await agent.notify(v2.SESSION_UPDATE, alike(11))
+        await until(lambda: len(seen) == 12)
+    assert seen == [None] * 10 + [{"traceparent": "theirs"}, None]
 
 
 @on_each_loop

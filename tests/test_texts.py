@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Raw
 from msgspec.structs import replace
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from acpwire import v2
 from acpwire.connection import ALIKE as AFTER
 from acpwire.connection import Connection
-from acpwire.errors import EncodeError
+from acpwire.errors import ConnectionClosed, EncodeError
 from acpwire.texts import HOLE, SHORT, USUAL_TEXTS, Texts
 
 UPDATE = v2.SESSION_UPDATE
@@ -36,6 +36,17 @@ def follow(lines: bytearray) -> None:
 def connection(**more: Any) -> Connection:
     """An agent's end."""
     return Connection("agent", v2.decode_from_client, v2.METHODS, **more)
+
+
+def notified(end: Connection, params: Any) -> int:
+    """Send an update as a peer does: where texts wait, by adding one if it can be; return how many bytes wait."""
+    added = 0 if end.alike is None else end.alike(UPDATE, params)
+    return added or end.notify(UPDATE, params)
+
+
+def notified_anew(end: Connection, params: Any) -> int:
+    """Send an update without a look at what waits."""
+    return end.notify(UPDATE, params)
 
 
 def alike(texts: list[str], session: str, message: str, kind: Any) -> list[Any]:
@@ -62,10 +73,11 @@ OTHERS = st.lists(
 )
 
 
+@pytest.mark.parametrize("notify", [notified, notified_anew])
 @pytest.mark.parametrize("is_tapped", [False, True])
 @given(runs=st.lists(ALIKE | OTHERS, max_size=6), data=st.data())
 def test_notifications_leave_as_they_would_alone_whatever_is_between_them(
-    is_tapped: bool, runs: list[list[Any]], data: st.DataObject
+    is_tapped: bool, notify: Callable[[Connection, Any], int], runs: list[list[Any]], data: st.DataObject
 ) -> None:
     """TR-01, TR-14; and the size that is told is that of what leaves, but for short texts."""
     shown: list[bytes] = []
@@ -76,11 +88,12 @@ def test_notifications_leave_as_they_would_alone_whatever_is_between_them(
     end = connection(tap=tap if is_tapped else None)
     left, expected = bytearray(), bytearray()
     for params in (params for run in runs for params in run):
-        told = end.notify(UPDATE, params)
+        told = notify(end, params)
         expected += UPDATE.notification(params)
         match data.draw(st.sampled_from(["", "", "", "look", "take", "line", "later", "bad"])):
             case "look":
-                assert told <= end.unsent <= told + 6 * (SHORT + 1) * len(expected)
+                assert told <= end.unsent
+                assert notify is notified or end.unsent <= told + 6 * (SHORT + 1) * len(expected)
             case "take":
                 left += end.take()
             case "line":
@@ -97,6 +110,16 @@ def test_notifications_leave_as_they_would_alone_whatever_is_between_them(
     left += end.take()
     assert left == expected
     assert not is_tapped or b"".join(shown) == expected
+
+
+def test_nothing_is_added_to_what_waits_once_a_connection_is_closed() -> None:
+    end = connection()
+    for _ in range(AFTER + 2):
+        end.notify(UPDATE, chunk("a"))
+    assert end.alike is not None
+    end.close(ConnectionClosed("over"))
+    with pytest.raises(ConnectionClosed):
+        notified(end, chunk("a"))
 
 
 def test_texts_wait_after_some_notifications_that_differ_in_nothing_else() -> None:
@@ -116,7 +139,7 @@ def test_what_is_equal_and_no_string_is_not_taken_for_one() -> None:
 
     end = connection()
     for _ in range(AFTER + 2):
-        end.notify(UPDATE, chunk("a", "s", "m"))
+        notified(end, chunk("a", "s", "m"))
     names: list[Any] = [Name("s"), 1, True, 1.0, [], Raw(b'"s"')]
     for name in names:
         params = chunk("b", session=name)
@@ -124,44 +147,66 @@ def test_what_is_equal_and_no_string_is_not_taken_for_one() -> None:
             alone = UPDATE.notification(params)
         except EncodeError:
             with pytest.raises(EncodeError):
-                end.notify(UPDATE, params)
+                notified(end, params)
         else:
             end.take()
-            end.notify(UPDATE, params)
-            assert end.take() == alone
+            notified(end, chunk("a", "s", "m"))
+            notified(end, params)
+            assert end.take() == UPDATE.notification(chunk("a", "s", "m")) + alone
 
 
-def test_what_a_tap_sends_while_texts_wait_is_sent_too() -> None:
+@given(
+    turns=st.lists(st.tuples(st.sampled_from(["m", "m", "m", "n", "later", "line", "take"]), st.integers(1, 6))),
+    answers=st.lists(st.sampled_from(["", "", "", "log", "log", "m", "later", "line", "unsent"]), max_size=40),
+)
+@example(turns=[("m", 4), ("later", 1), ("m", 2)], answers=["line", "", "", "", ""])
+def test_what_a_tap_sends_while_texts_wait_is_sent_too(turns: list[tuple[str, int]], answers: list[str]) -> None:
     """TR-14: it may be gathered like all else, and comes after what the tap was shown."""
     seen: list[bytes] = []
+    sent = 0
+
+    def send(what: str) -> None:
+        nonlocal sent
+        sent += what not in {"take", "unsent", ""}
+        match what:
+            case "later":
+                end.send_later(follow)
+            case "line":
+                end.send_line(b"{}\n")
+            case "take":
+                left.extend(end.take())
+            case "unsent":
+                assert end.unsent >= 0
+            case "":
+                pass
+            case message:
+                notified(end, chunk("x", message=message))
 
     def tap(_: str, line: bytes) -> None:
         seen.append(line)
-        if b'"log"' not in line and len(seen) < 100:
-            end.notify(UPDATE, chunk(str(len(seen)), message="log"))
-            if len(seen) % 3 == 0:
-                end.send_later(follow)
+        if answers:
+            send(answers.pop())
 
     end, left = connection(tap=tap), bytearray()
-    for number in range(30):
-        for message in ("m", "m", "n"):
-            end.notify(UPDATE, chunk(f"{number}", message=message))
-        if number % 5 == 0:
-            end.send_later(follow)
-        if number % 7 == 0:
-            left += end.take()
+    for what, times in turns:
+        for _ in range(times):
+            send(what)
     while end.unsent:
         left += end.take()
     assert left == b"".join(seen)
-    assert left.count(b'"log"') >= 30
+    assert left.count(b"\n") == sent
 
 
 def test_params_with_anything_but_strings_have_no_usual_text() -> None:
     usual = USUAL_TEXTS[v2.UpdateSessionNotification]
     assert usual is not None
     assert usual.others(chunk("a", "s", "m")) == ("s", "m")
-    assert usual.with_others("s", "m")(chunk("a", "s", "m")) == "a"
-    assert usual.with_others("s", "n")(chunk("a", "s", "m")) is None
+    texts = Texts(UPDATE, chunk(HOLE, "s", "m"))
+    assert usual.adder(texts, "s", "m")(UPDATE, chunk("a", "s", "m")) == texts.each
+    assert usual.adder(texts, "s", "m")(UPDATE, chunk("b", "s", "m")) == texts.each * 2
+    assert not usual.adder(texts, "s", "n")(UPDATE, chunk("a", "s", "m"))
+    assert not usual.adder(texts, "s", "m")(v2.SESSION_CANCEL, chunk("a", "s", "m"))
+    assert texts.texts == ["a", "b"]
     assert usual.with_text(chunk("a"), "b") == chunk("b")
     marked = v2.TextContent(text="a", annotations=v2.Annotations(priority=1.0))
     for other in (
@@ -173,7 +218,7 @@ def test_params_with_anything_but_strings_have_no_usual_text() -> None:
         image("s"),
     ):
         assert usual.others(other) is None
-        assert usual.with_others("s", "m")(other) is None
+        assert not usual.adder(texts, "s", "m")(UPDATE, other)
     assert USUAL_TEXTS[v2.CancelSessionNotification] is None
 
 

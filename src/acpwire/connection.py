@@ -162,7 +162,10 @@ class Connection:
         self._others: tuple[str, ...] | None = None  # the strings of the last notification, beside its text
         self._alike = 0  # so many notifications in a row had them
         self._texts: Texts | None = None  # of notifications that have them, too
-        self._text_of: Callable[[Any], str | None]  # what the text of such a one is
+        self._add: Callable[[Method[Any, Any], Any], int]  # adds the text of one more
+        self.alike: Callable[[Method[Any, Any], Any], int] | None = None
+        """While texts of notifications wait to be encoded: sends a notification that differs from theirs in its text
+        alone, and returns how many bytes wait, at least; 0 for any other, which is not sent."""
         self._next_id = 0
         self._pending: dict[RequestId, Method[Any, Any]] = {}  # ours, without an answer yet
         self._forgotten: set[RequestId] = set()  # of those, the ones that nobody waits for any more (RC-08)
@@ -214,15 +217,13 @@ class Connection:
         """
         if self.closed is not None:
             raise self.closed.again()
-        gathered = self._texts
-        if gathered is not None and gathered.method is method:
-            text = self._text_of(params)
-            if text is not None:
-                texts = gathered.texts
-                texts.append(text)
-                if len(texts) == 1:
-                    self._follow(gathered.append_to)
-                return len(self._out) + len(texts) * gathered.each
+        if self._texts is not None:
+            size = self._add(method, params)
+            if size:
+                if size == self._texts.each:
+                    self.alike = self._add
+                    self._follow(self._texts.append_to)
+                return len(self._out) + size
         usual = USUAL_TEXTS[type(params)]
         if usual is not None:
             self._gather(method, params, usual)
@@ -248,7 +249,7 @@ class Connection:
         self._others = others
         if others is not None and self._alike == ALIKE:
             self._texts = Texts(method, usual.with_text(params, HOLE))
-            self._text_of = usual.with_others(*others)
+            self._add = usual.adder(self._texts, *others)
             self._alike = 1
 
     def send_line(self, line: bytes) -> int:
@@ -273,6 +274,7 @@ class Connection:
         """
         if self.closed is not None:
             raise self.closed.again()
+        self.alike = None
         self._follow(lines)
         return len(self._out)
 
@@ -353,7 +355,7 @@ class Connection:
         """
         if self.closed is not None:
             return []
-        self.closed = cause
+        self.closed, self.alike = cause, None
         pending = [
             Answered(request_id, method, error=cause.again())
             for request_id, method in self._pending.items()
@@ -501,7 +503,7 @@ class Connection:
 
     def _settle(self) -> None:
         """Make what was to be made later."""
-        later, self._later = self._later, None
+        later, self._later, self.alike = self._later, None, None
         if later is not None:
             self._append(later)
 

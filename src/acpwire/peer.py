@@ -196,13 +196,14 @@ class Peer:
 
         Raises `EncodeError` and `ConnectionClosed`. It is sent by the call, even where the waiting is cancelled.
         """
+        alike = self._connection.alike  # a flush is due where it is not None
+        if alike is not None and not trace_context.get():
+            size = alike(method, params)
+            if size:
+                return self.flow() if size >= FLUSH or self._is_stuffed else self.sent
         if self._broken is not None:
             return self._gone()
-        trace = trace_context.get()
-        size = self._connection.notify(method, carrying(params, trace) if trace else params)
-        if not self._is_flush_due:
-            self._send_soon()
-        return self.flow() if size >= FLUSH or self._is_stuffed else self.sent
+        return self.flow() if self.post(method, params) else self.sent
 
     def post(self, method: Method[P, None], params: P) -> bool:
         """Send a notification without ever waiting, and return whether a sender that can wait should, by `flow`.
@@ -211,8 +212,7 @@ class Peer:
         """
         if self._broken is not None:
             raise self._broken.again()
-        trace = trace_context.get()
-        size = self._connection.notify(method, carrying(params, trace) if trace else params)
+        size = self._connection.notify(method, self._traced(params))
         if not self._is_flush_due:
             self._send_soon()
         return size >= FLUSH or self._is_stuffed

@@ -59,8 +59,9 @@ class UsualText(NamedTuple):
     """The params with another text."""
     others: Callable[[Any], tuple[str, ...] | None]
     """`others(params)`: all other strings; None where there is anything else, a `meta` say, or the text is long."""
-    with_others: Callable[..., Callable[[Any], str | None]]
-    """`with_others(*others)(params)`: the text, where the other strings are these; None where they are not."""
+    adder: Callable[..., Callable[[Method[Any, Any], Any], int]]
+    """`adder(texts, *others)(method, params)`: the text now waits there, where the method and the other strings are
+    these. Returns how many bytes wait, less the texts'; 0 where it is none of them, and waits for nothing."""
 
 
 class _UsualTexts(dict[type, UsualText | None]):
@@ -92,7 +93,10 @@ def _usual_text(path: list[tuple[type, str]]) -> UsualText:
     """Straight code, as one or the other is asked for each notification that is sent."""
     names: dict[str, Any] = {owner.__name__: owner for owner, _ in path}
     others: list[str] = []
-    taken, compared = ["def others(value):"], ["    def text_of(value):"]
+    taken, compared = (
+        ["def others(value):"],
+        ["    def add(method, value):", "        if method is not alike: return 0"],
+    )
     for owner, attr in path:
         unusual = [f"type(value) is not {owner.__name__}"]
         unusual += [f"value.{name} is not None" for name in MAY_HOLD_FLOATS.get(owner, ()) if name != attr]
@@ -106,11 +110,17 @@ def _usual_text(path: list[tuple[type, str]]) -> UsualText:
         taken += [f"    {other} = value.{name}" for name, other in plain.items()]
         taken += [f"    if type({other}) is not str: return None" for other in plain.values()]
         taken += [f"    value = value.{attr}"]
-        compared += [f"        if {' or '.join(unusual + differs)}: return None", f"        value = value.{attr}"]
-    is_text = f"type(value) is str and len(value) <= {SHORT}"
-    taken += [f"    return ({', '.join(others)},) if {is_text} else None"]
-    compared += [f"        return value if {is_text} else None"]
-    made = [*taken, f"def with_others({', '.join(others)}):", *compared, "    return text_of"]
+        compared += [f"        if {' or '.join(unusual + differs)}: return 0", f"        value = value.{attr}"]
+    is_other = f"type(value) is not str or len(value) > {SHORT}"
+    taken += [f"    return None if {is_other} else ({', '.join(others)},)"]
+    compared += [f"        if {is_other}: return 0", "        texts.append(value)", "        return len(texts) * each"]
+    made = [
+        *taken,
+        f"def adder(gathered, {', '.join(others)}):",
+        "    alike, texts, each = gathered.method, gathered.texts, gathered.each",
+        *compared,
+        "    return add",
+    ]
     exec("\n".join(made), names)  # noqa: S102  # made of names of our own
 
     def with_text(params: Any, text: str) -> Any:
@@ -121,4 +131,4 @@ def _usual_text(path: list[tuple[type, str]]) -> UsualText:
             text = msgspec.structs.replace(value, **{attr: text})
         return text
 
-    return UsualText(with_text, names["others"], names["with_others"])
+    return UsualText(with_text, names["others"], names["adder"])
