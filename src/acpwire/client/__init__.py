@@ -10,9 +10,11 @@
 
     entering  what is told to whoever forgets `async with`
     handlers  `Client`, to derive from: what the agent may ask, with cautious answers
-    flow      when reading pauses, the order of callbacks, waiting for the user's answers
+    flow      when reading pauses, and the order of callbacks
     prompts   `Prompt`: which updates are its own, and where its work ends
     session   `ClientSession`, one conversation
+    early     updates that come before their session
+    answers   what the agent asks, answered by the handlers in time
     agents    `AgentConnection`, `connect`, `spawn_agent`: the handshake, sessions, every request
 
 A module imports only from those above it.

@@ -1,7 +1,7 @@
 """A connection to an agent: the handshake, its sessions, and every request that a client can send.
 
-Owns: `connect`, `spawn_agent`, `AgentConnection`; which session an update belongs to, those that come before their
-session included; answering the agent. Does not know: what happens inside a session.
+Owns: `connect`, `spawn_agent`, `AgentConnection`; which session an update belongs to; how sessions come to be, and what
+is left when they end. Does not know: what happens inside a session, or what is answered to an agent.
 """
 
 from __future__ import annotations
@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, ExitStack, contextmanager
-from functools import partial
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, cast
 
@@ -21,16 +20,17 @@ from acpwire import v2
 from acpwire.capabilities import supports
 from acpwire.capture import Recorder
 from acpwire.connection import Answered, Connection, Counters, Ignored, Tap
-from acpwire.errors import INVALID_PARAMS, ConnectionClosed, DecodeError, RequestError, UsageError, VersionMismatch
-from acpwire.forms import problems
+from acpwire.errors import ConnectionClosed, DecodeError, UsageError, VersionMismatch
 from acpwire.limits import Limits
 from acpwire.peer import Handler, Peer
 from acpwire.transports import ProcessTransport, Transport, spawn_process
 from acpwire.wire.frames import Malformed, Method, Methods
 
+from .answers import Answers
+from .early import Early
 from .entering import entered
-from .flow import Callbacks, Gate, Questions
-from .handlers import Chosen, Client, Filled, name_of, overrides, rejection
+from .flow import Callbacks, Gate
+from .handlers import Client, name_of, overrides
 from .session import ClientSession, not_found_is_fine
 
 __all__ = ["AgentConnection", "connect", "spawn_agent"]
@@ -38,7 +38,6 @@ __all__ = ["AgentConnection", "connect", "spawn_agent"]
 P = TypeVar("P")
 R = TypeVar("R")
 VERSION: Final = 2
-_CANCELLED: Final = v2.RequestPermissionResponse(outcome=v2.CancelledPermissionOutcome())
 _INITIALIZE: Final[Method[v2.InitializeRequest, Any]] = Method(
     "initialize", "agent", "request", v2.InitializeRequest, Any, v2.INITIALIZE.decoding
 )
@@ -164,20 +163,17 @@ class AgentConnection:
         self._keeps = transcript
         self._first_line = b""
         self._is_initialized = False
-        self._making = 0  # how many sessions are being made
+        self._early = Early(limits)
+        self._answers = Answers(client, self.sessions)
         self._resuming: set[str] = set()
-        self._early: dict[str, list[tuple[v2.SessionUpdate, int]]] = {}  # meanwhile
-        self._early_bytes = 0
-        self._has_warned = False
-        self._open_urls: set[str] = set()  # elicitations of the user at URLs (EL-11)
         self._updates = client.update if overrides(client, "update") else None
         methods: Methods = {**v2.METHODS, **{(one.name, one.side, one.kind): one for one in extensions}}
         connection = _Connection("client", v2.decode_from_agent, methods, limits=limits, tap=tap)
         connection.ended = self._ended_at_once
         handlers: dict[Method[Any, Any], Handler] = {
             v2.SESSION_UPDATE: self._update,
-            v2.SESSION_REQUEST_PERMISSION: self._permission,
-            v2.ELICITATION_CREATE: self._elicitation,
+            v2.SESSION_REQUEST_PERMISSION: self._answers.permission,
+            v2.ELICITATION_CREATE: self._answers.elicitation,
             v2.ELICITATION_COMPLETE: self._elicited,
             v2.AUTH_STATUS_UPDATE: lambda told: self._tell(client.auth_status, told),
             **extensions,
@@ -187,7 +183,6 @@ class AgentConnection:
         self.peer = Peer(transport, connection, handlers, observer=self._observe)
         self.gate = Gate(self.peer)
         self._callbacks = Callbacks(self.peer)
-        self._questions = Questions()
         self._ended = asyncio.ensure_future(self._end())
 
     # --- what it is -----------------------------------------------------------------------------------------------
@@ -468,7 +463,8 @@ class AgentConnection:
     def _update(self, told: v2.UpdateSessionNotification) -> Awaitable[None] | None:
         session = self.sessions.get(told.session_id)
         if session is None:
-            self._keep(told)
+            if not self._early.keep(told, len(self.peer.line)):
+                self.peer.counters.drops += 1
             return None
         session.deliver(told.update, len(self.peer.line))
         if self._updates is None:
@@ -484,118 +480,16 @@ class AgentConnection:
             return self._callbacks.call(callback, *arguments)
         return callback(*arguments)
 
-    def _keep(self, told: v2.UpdateSessionNotification) -> None:
-        """An update of a session that is not known: one that is being made, perhaps (SS-09, S-OR-02)."""
-        size, limits = len(self.peer.line), self.limits
-        if not self._making:
-            self.peer.counters.drops += 1
-            _log.debug("an update of an unknown session is dropped")
-        elif self._early_bytes + size > limits.unknown_updates or (
-            told.session_id not in self._early and len(self._early) >= limits.unknown_sessions
-        ):
-            self.peer.counters.drops += 1
-            if not self._has_warned:
-                self._has_warned = True
-                _log.warning(
-                    "updates of unknown sessions are dropped: Limits.unknown_sessions is %d, Limits.unknown_updates %d",
-                    limits.unknown_sessions,
-                    limits.unknown_updates,
-                )
-        else:
-            self._early.setdefault(told.session_id, []).append((told.update, size))
-            self._early_bytes += size
-
-    @contextmanager
-    def _keeping(self) -> Generator[None]:
-        """A block in which updates of unknown sessions are kept."""
-        self._making += 1
-        try:
-            yield
-        finally:
-            self._making -= 1
-            if not self._making:
-                self._early.clear()
-                self._early_bytes = 0
-
     def _catch_up(self, session: ClientSession) -> None:
-        for update, size in self._early.pop(session.id, ()):
-            self._early_bytes -= size
+        for update, size in self._early.of(session.id):
             session.deliver(update, size)
             if self._updates is not None:
                 self._callbacks.call(self._updates, session, update)
 
-    def _permission(self, request: v2.RequestPermissionRequest) -> Any:
-        """What it is about is folded in before anybody is asked (PM-03); without a session the answer is cautious."""
-        session = self.sessions.get(request.session_id)
-        if session is None:
-            return _outcome(rejection(request.options), request.options)
-        subject = request.subject
-        if session.kept is not None and isinstance(subject, v2.ToolCallPermissionSubject):
-            session.kept.apply(subject.tool_call)
-        return self._permitted(session, session.question(), request)
-
-    async def _permitted(
-        self, session: ClientSession, question: asyncio.Future[None], request: v2.RequestPermissionRequest
-    ) -> v2.RequestPermissionResponse:
-        client, chosen = self._client, rejection(request.options)
-        handler, name = partial(client.request_permission, session, request), name_of(client, "request_permission")
-        try:
-            return _outcome(await self._questions.ask(handler, question, client.permission_timeout), request.options)
-        except asyncio.CancelledError:
-            return _CANCELLED
-        except TimeoutError:
-            _log.info("%s took too long; the answer is no", name)
-        except Exception:
-            _log.exception("%s failed; the answer is no", name)
-        finally:
-            session.answered(question)
-        return _outcome(chosen, request.options)
-
-    def _elicitation(self, request: v2.CreateElicitationRequest) -> Any:
-        """Only in a mode that was offered (EL-03, EL-05)."""
-        offered = self._client.capabilities().elicitation
-        if isinstance(request, v2.UnknownVariant) or offered is None or getattr(offered, request.tag) is None:
-            raise RequestError(INVALID_PARAMS, "This client offers no such mode - at `$.params.mode`")
-        session = None
-        if isinstance(request.session_id, str):
-            session = self.sessions.get(request.session_id)
-            if session is None:
-                return v2.ElicitationCancelAction()
-        return self._filled(session, asyncio.Future() if session is None else session.question(), request)
-
     def _elicited(self, told: v2.CompleteElicitationNotification) -> Any:
-        """What is not open, or was completed before, is none (EL-11)."""
-        if told.elicitation_id not in self._open_urls:
-            return None
-        self._open_urls.discard(told.elicitation_id)
-        return self._tell(self._client.elicitation_complete, told.elicitation_id)
-
-    async def _filled(
-        self, session: ClientSession | None, question: asyncio.Future[None], request: v2.CreateElicitationRequest
-    ) -> v2.CreateElicitationResponse:
-        client, filled = self._client, cast("v2.CreateElicitationResponse", v2.ElicitationCancelAction())
-        url = request.elicitation_id if isinstance(request, v2.ElicitationUrlMode) else None
-        if url is not None:
-            self._open_urls.add(url)
-        handler, name = partial(client.create_elicitation, session, request), name_of(client, "create_elicitation")
-        try:
-            filled = _checked_form(
-                request, _action(await self._questions.ask(handler, question, client.elicitation_timeout))
-            )
-        except asyncio.CancelledError:
-            pass
-        except TimeoutError:
-            _log.info("%s took too long; it counts as cancelled", name)
-        except RequestError:
-            raise
-        except Exception:
-            _log.exception("%s failed; it counts as cancelled", name)
-        finally:
-            if session is not None:
-                session.answered(question)
-            if url is not None and not isinstance(filled, v2.ElicitationAcceptAction):
-                self._open_urls.discard(url)
-        return filled
+        if self._answers.closes(told.elicitation_id):
+            return self._tell(self._client.elicitation_complete, told.elicitation_id)
+        return None
 
     def _observe(self, ignored: Ignored) -> None:
         if not self._is_initialized and not self._first_line and isinstance(ignored.message, Malformed):
@@ -613,7 +507,7 @@ class AgentConnection:
                 self._catch_up(made[0])
                 made[0].set_up(request, response)
 
-        with self._keeping():
+        with self._early.kept():
             try:
                 response = await self.peer.request(method, request, arrived=arrived)
             except BaseException:
@@ -677,10 +571,10 @@ class AgentConnection:
         """When the connection is closed, and handlers have ended, the client is told."""
         cause = await self.peer.wait_closed()
         await self._callbacks.stop(self.limits.grace)
-        await self._questions.stop(self.limits.grace)
+        await self._answers.stop(self.limits.grace)
         try:
             self._client.closed(cause)
-        except Exception:
+        except Exception:  # noqa: BLE001  # whatever a user's function raises
             _log.exception("%s failed", name_of(self._client, "closed"))
 
 
@@ -712,36 +606,6 @@ def _checked(answer: Any) -> v2.InitializeResponse:
         raise DecodeError(
             f"the answer to initialize does not fit: {error.message}", f"$.result{error.path[1:]}"
         ) from None
-
-
-def _action(filled: Filled) -> v2.CreateElicitationResponse:
-    """The answer to an elicitation."""
-    if filled is None:
-        return v2.ElicitationDeclineAction()
-    return v2.ElicitationAcceptAction(content=dict(filled)) if isinstance(filled, Mapping) else filled
-
-
-def _outcome(chosen: Chosen, options: Sequence[v2.PermissionOption]) -> v2.RequestPermissionResponse:
-    """The answer that selects an option; what was not offered is no choice (PM-09)."""
-    if chosen is None:
-        return _CANCELLED
-    option_id = chosen.option_id if isinstance(chosen, v2.PermissionOption) else chosen
-    if not any(option.option_id == option_id for option in options):
-        _log.error("request_permission of the client chose %r, which was not offered; the answer is no", option_id)
-        return _outcome(rejection(options), options)
-    return v2.RequestPermissionResponse(outcome=v2.SelectedPermissionOutcome(option_id=option_id))
-
-
-def _checked_form(
-    request: v2.CreateElicitationRequest, filled: v2.CreateElicitationResponse
-) -> v2.CreateElicitationResponse:
-    """An accepted form, if its values fit; else it counts as cancelled (EL-08)."""
-    if isinstance(request, v2.ElicitationFormMode) and isinstance(filled, v2.ElicitationAcceptAction):
-        wrong = problems(request.requested_schema, filled.content or {})
-        if wrong:
-            _log.error("create_elicitation of the client: %s; it counts as cancelled", ", ".join(wrong))
-            return v2.ElicitationCancelAction()
-    return filled
 
 
 def _absolute(path: str | os.PathLike[str]) -> str:

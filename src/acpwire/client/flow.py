@@ -1,16 +1,14 @@
-"""When the reading of a connection pauses, callbacks that nothing else would wait for, and questions to the user.
+"""When the reading of a connection pauses, and callbacks that nothing else would wait for.
 
 Owns: `Gate`, through which full streams pause reading unless somebody waits for an end; `Callbacks`, which keeps what a
-user's callbacks do in the order in which they were called; `Questions`, which waits for answers no longer than it may.
-Does not know: what streams hold, what is called, or what is asked.
+user's callbacks do in the order in which they were called. Does not know: what streams hold, or what is called.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from inspect import isawaitable
@@ -19,9 +17,7 @@ from typing import Any
 from acpwire.failures import log_failure
 from acpwire.streams import Gate as Source
 
-__all__ = ["Callbacks", "Gate", "Questions"]
-
-_log = logging.getLogger(__name__)
+__all__ = ["Callbacks", "Gate"]
 
 
 class Gate:
@@ -124,49 +120,3 @@ class Callbacks:
             log_failure(self._source, error, "a callback of the client", "was cancelled from inside")
         except Exception as error:  # noqa: BLE001  # whatever a user's function raises
             log_failure(self._source, error, "a callback of the client")
-
-
-class Questions:
-    """Asks the user, and has an answer in time: whatever a handler that was cancelled goes on to do, nobody waits."""
-
-    def __init__(self) -> None:
-        self._handlers: set[asyncio.Task[Any]] = set()
-
-    async def ask(
-        self, handler: Callable[[], Awaitable[Any]], cancelled: asyncio.Future[None], seconds: float | None
-    ) -> Any:
-        """What the handler answers; raises what it raises.
-
-        Raises `TimeoutError` after so many seconds, and `CancelledError` as soon as `cancelled` is done, or this task
-        is cancelled; then the handler is, too, once, and may clean up at its leisure.
-        """
-        if cancelled.done():
-            raise asyncio.CancelledError
-
-        async def run() -> Any:
-            return await handler()
-
-        task = asyncio.get_running_loop().create_task(run())
-        self._handlers.add(task)
-        task.add_done_callback(self._handlers.discard)
-        try:
-            await asyncio.wait({task, cancelled}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if cancelled.done():
-                raise asyncio.CancelledError
-            if not task.done():
-                raise TimeoutError
-            return task.result()
-        finally:
-            task.cancel()
-            task.add_done_callback(_looked_at)
-
-    async def stop(self, grace: float) -> None:
-        """Wait for handlers that still clean up, for so many seconds."""
-        if self._handlers:
-            await asyncio.wait(self._handlers, timeout=grace)
-
-
-def _looked_at(task: asyncio.Task[Any]) -> None:
-    """An exception that nobody waits for any more is no news."""
-    if not task.cancelled() and task.exception() is not None:
-        _log.debug("a handler of the client has ended", exc_info=task.exception())
