@@ -13,7 +13,7 @@ import msgspec
 
 from acpwire.wire import Method
 from acpwire.wire.frames import encode_value
-from acpwire.wire.values import MAY_HOLD_FLOATS, USUAL
+from acpwire.wire.values import MAY_HOLD_FLOATS, ONE_LINE, USUAL
 
 __all__ = ["HOLE", "SHORT", "USUAL_TEXTS", "Texts", "UsualText"]
 
@@ -21,7 +21,6 @@ SHORT: Final = 64
 """Up to how many characters a text counts as short: of a long one, encoding it is what takes long."""
 HOLE: Final = "\x00acpwire"
 """Stands for the text."""
-_ONE_LINE: Final = bytes.maketrans(b"\r\n", b"  ")
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
 
@@ -33,7 +32,7 @@ class Texts:
     def __init__(self, method: Method[Any, None], params: Any) -> None:
         """For notifications like this one, whose text is `HOLE`."""
         head, _, tail = method.notification(params)[:-1].rpartition(encode_value(HOLE))
-        self._head = head.translate(_ONE_LINE)
+        self._head = head.translate(ONE_LINE)
         self._between = tail + b"\n" + self._head  # in the place of the line feed after each text; the last is cut
         self.each = len(self._between)
         """Bytes of a line, less its text."""

@@ -23,8 +23,9 @@ import acpwire
 from acpwire import v2
 from acpwire.capture import Record
 from acpwire.transcript import Message
+from tests.faults import Fault, faults_of
 
-from .comparing import SECONDS, Fault, Report, Said, came_to, decoded, differences, faults_of, folded, typed, updates_of
+from .comparing import SECONDS, Report, Said, came_to, decoded, differences, folded, typed, updates_of
 from .driving import Driven, drive
 from .story import BLOCKS, CHILD, COMMANDS, FILLED, JSON, LONE, MANY, SELECT, STORY, text
 

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from acpwire.transcript import Snapshot, Transcript
+from tests.faults import Fault, faults_of
 
-from .comparing import HERE, SECONDS, Fault, Report, Said, came_to, faults_of, folded, updates_of
+from .comparing import HERE, SECONDS, Report, Said, came_to, folded, updates_of
 
 FAULTS = (
     Fault(

@@ -1,4 +1,4 @@
-"""What both directions need: folding what one side wrote down, telling where two transcripts differ, known faults.
+"""What both directions need: folding what one side wrote down, telling where two transcripts differ, one report each.
 
 A peer's program writes lines of JSON, `[what, value]`: what it got, gave, and what its requests came to.
 """
@@ -6,7 +6,6 @@ A peer's program writes lines of JSON, `[what, value]`: what it got, gave, and w
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
@@ -17,6 +16,7 @@ import msgspec
 
 from acpwire import v2
 from acpwire.transcript import Blocks, Entity, Snapshot, State, Transcript
+from tests.faults import Fault, news
 
 HERE = Path(__file__).parent
 SECONDS = 120
@@ -24,20 +24,6 @@ SECONDS = 120
 
 Said = list[Any]
 """A name and a value."""
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What a peer does not keep, though it should: the requirement, and the difference that comes of it."""
-
-    peer: str
-    requirement: str
-    what: str
-    difference: re.Pattern[str]
-
-    def shows_in(self, problem: str) -> bool:
-        """Whether a problem comes of it."""
-        return self.difference.search(problem) is not None
 
 
 @dataclass
@@ -57,15 +43,7 @@ class Report:
         """Print a line; return what is a problem and no known fault, and the faults that are none any more."""
         seconds = time.monotonic() - self.start
         print(f"{self.peer}: {updates:,} updates, {len(self.faults)} faults of its own, {seconds:.1f} s")
-        unknown = [one for one in self.problems if not any(fault.shows_in(one) for fault in self.faults)]
-        kept = [fault for fault in self.faults if not any(map(fault.shows_in, self.problems))]
-        unknown += [f"{fault.requirement} is kept now: {fault.what}" for fault in kept]
-        return [f"{self.peer}: {one}" for one in unknown]
-
-
-def faults_of(peer: str, faults: Iterable[Fault]) -> list[Fault]:
-    """Those of one peer."""
-    return [fault for fault in faults if fault.peer == peer]
+        return [f"{self.peer}: {one}" for one in news(self.problems, self.faults)]
 
 
 def typed(update: Any) -> v2.SessionUpdate:

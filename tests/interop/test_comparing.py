@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from acpwire import v2
+from tests.faults import Fault
 
 from .agents import misread
-from .comparing import Fault, Report, differences, folded, typed
+from .comparing import Report, differences, folded, typed
 from .story import told
 from .variants import left_out
 

@@ -17,7 +17,9 @@ import time
 import traceback
 from pathlib import Path
 
-from .agents import AGENTS, FAULTS, Fault, Published
+from tests.faults import faults_of, news
+
+from .agents import AGENTS, FAULTS, Published
 from .checks import count_updates, tail, wrong
 from .drive import Drive
 from .model import Model
@@ -41,17 +43,10 @@ def check(agent: Published) -> list[str]:
         problems += [f"it asks the model for what is not served: {one}" for one in dict.fromkeys(model.unknown)]
         problems += [f"it reaches out to {one}" for one in dict.fromkeys(model.strays)]
         updates = sum(count_updates(capture) for capture in drive.captures)
-    known = [fault for fault in FAULTS if fault.agent == agent.name]
+    known = faults_of(agent.name, FAULTS)
     told = f"{len(drive.steps)} steps, {updates} updates, {len(known)} faults of its own"
     print(f"{agent.name} {agent.version}: {told}, {time.monotonic() - start:.0f} s", flush=True)
-    return compared(problems, known)
-
-
-def compared(problems: list[str], known: list[Fault]) -> list[str]:
-    """What is left of problems without the faults that are known, and these where they are shown no more."""
-    new = [one for one in dict.fromkeys(problems) if not any(fault.difference.search(one) for fault in known)]
-    gone = [fault for fault in known if not any(fault.difference.search(one) for one in problems)]
-    return new + [f"{fault.requirement} is kept now: {fault.what}" for fault in gone]
+    return news(problems, known)
 
 
 def _stopped(drive: Drive, model: Model, error: Exception) -> list[str]:

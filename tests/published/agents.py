@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.faults import Fault
+
 from .model import NAME
 
-__all__ = ["AGENTS", "FAULTS", "KEPT", "Fault", "Published"]
+__all__ = ["AGENTS", "FAULTS", "KEPT", "Published"]
 
 KEPT = frozenset({"LANG", "PATH", "SYSTEMROOT"})
 """What an agent gets of this process's environment; nothing of the user's is in it."""
@@ -114,16 +116,6 @@ AGENTS = (
         prepare=_claude,
     ),
 )
-
-
-@dataclass(frozen=True)
-class Fault:
-    """What an agent does not keep, though it should: the requirement, what it does, what comes of it."""
-
-    agent: str
-    requirement: str
-    what: str
-    difference: re.Pattern[str]
 
 
 FAULTS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import socket
 from collections.abc import Iterator
 from http.client import HTTPConnection
@@ -15,8 +14,7 @@ import pytest
 import acpwire
 from acpwire import v2
 
-from .__main__ import compared
-from .agents import AGENTS, Fault
+from .agents import AGENTS
 from .checks import count_updates, tail, wrong
 from .history import differences
 from .model import MARK, STORY, TITLE, Model
@@ -113,13 +111,6 @@ def test_what_is_not_served_is_known(model: Model) -> None:
     asked(model, "/v1/nothing", {})
     asked(model, "/v1/messages", {"messages": 5})
     assert [one.split(":")[0] for one in model.unknown] == ["POST /v1/nothing", "POST /v1/messages"]
-
-
-def test_faults_that_are_gone_are_problems() -> None:
-    """A fault that is known takes away what it explains, and is a problem itself where nothing shows it."""
-    known = [Fault("agent", "A", "one", re.compile("^one")), Fault("agent", "B", "two", re.compile("^two"))]
-    assert compared(["one 1", "one 2", "three"], known) == ["three", "B is kept now: two"]
-    assert compared(["one", "two"], known) == []
 
 
 def test_traffic_is_read(tmp_path: Path) -> None:

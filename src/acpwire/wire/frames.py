@@ -23,7 +23,7 @@ from . import surrogates
 from .errors import DecodeError, EncodeError
 from .lenient import Decoding, Tables, TagFirst, fault_of
 from .lines import OversizedLine
-from .values import CHECKS, MAY_HOLD_FLOATS, Buffer, WireStruct, encode_hook
+from .values import CHECKS, MAY_HOLD_FLOATS, ONE_LINE, Buffer, WireStruct, encode_hook
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -200,12 +200,12 @@ class Method(Generic[P, R]):
             is_plain = CHECKS[params.__class__](params)
             _encode_into(params, lines, -1)
             if not is_plain and (lines.find(10, start) >= 0 or lines.find(13, start) >= 0):
-                lines[start:] = lines[start:].translate(_ONE_LINE)  # JSON that is passed on as it came
+                lines[start:] = lines[start:].translate(ONE_LINE)  # JSON that is passed on as it came
         except BaseException as error:  # noqa: BLE001  # it is raised again, once there is no half of a line any more
             del lines[start:]
             if not isinstance(error, UnicodeEncodeError):
                 _refuse(error)
-            lines += self._head + _encode_halves(params).translate(_ONE_LINE)
+            lines += self._head + _encode_halves(params).translate(ONE_LINE)
         lines += b"}\n"
         return start
 
@@ -479,7 +479,6 @@ def _or_none(tp: Any, raw: msgspec.Raw | None) -> Any:
 
 # --- writing ---------------------------------------------------------------------------------------------------------
 
-_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 _MESSAGES = frozenset({Notification, Request, Response, ErrorResponse})
 _encoder = msgspec.json.Encoder(enc_hook=encode_hook)
 _encode, _encode_into = _encoder.encode, _encoder.encode_into
@@ -531,5 +530,5 @@ def encode(message: Notification[Any] | Request[Any] | Response[Any] | ErrorResp
         raise EncodeError("a response needs a result; `{}` where its method defines none")
     line = encode_value(message)
     if 10 in line or 13 in line:  # only from JSON that is passed on as it came, between its tokens
-        line = line.translate(_ONE_LINE)
+        line = line.translate(ONE_LINE)
     return line + b"\n"

@@ -123,7 +123,7 @@ def encode_hook(value: Any) -> Any:
     if isinstance(value, UnknownVariant):
         if not value.raw:
             raise EncodeError("an UnknownVariant without JSON is no JSON value")
-        return msgspec.Raw(value.raw.translate(_ONE_LINE))
+        return msgspec.Raw(value.raw.translate(ONE_LINE))
     raise EncodeError(f"{type(value).__name__} has no JSON form; build the message from the generated types")
 
 
@@ -217,7 +217,8 @@ breaks. Raises `EncodeError`. Not a function, as calling one more would be felt 
 """
 
 
-_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
+ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
+"""Translates JSON to JSON on one line: outside of strings a line break is as good as a blank, and none is in them."""
 
 
 def decode_base64(text: str, member: str) -> bytes:
