@@ -346,7 +346,7 @@ async def test_a_command_line_in_one_string_is_told_how_arguments_are_given(tmp_
     assert raised.value.filename == "python my_agent.py"
     assert str(raised.value) == (
         "[Errno 2] No such file or directory; arguments are given one by one, "
-        "as in spawn_agent('python', 'my_agent.py'): 'python my_agent.py'"
+        "as in ('python', 'my_agent.py'): 'python my_agent.py'"
     )
 
 

@@ -128,6 +128,8 @@ async def test_what_cannot_be_started_says_so(tmp_path: Path) -> None:
     (tmp_path / "plain").write_text("#!/bin/sh\n")
     with pytest.raises(FileNotFoundError, match="no-such-program"):
         await spawn_process("no-such-program")
+    with pytest.raises(FileNotFoundError, match=r"one by one, as in \('my-agent', '--acp'\)"):
+        await spawn_process("my-agent --acp")
     with pytest.raises(PermissionError, match="plain"):
         await spawn_process(tmp_path / "plain")
     with pytest.raises(FileNotFoundError, match="nowhere"):

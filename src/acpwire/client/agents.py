@@ -100,10 +100,7 @@ async def spawn_agent(
     cannot be started.
     """
     limits = limits or Limits()
-    try:
-        process = await spawn_process(*argv, env=env, unset=unset, cwd=cwd, limits=limits, on_stderr=on_stderr)
-    except FileNotFoundError as error:
-        raise _with_hint(error, argv) from None
+    process = await spawn_process(*argv, env=env, unset=unset, cwd=cwd, limits=limits, on_stderr=on_stderr)
     try:
         async with connect(
             process, client, record=record, transcript=transcript, limits=limits, extensions=extensions
@@ -112,16 +109,6 @@ async def spawn_agent(
             yield agent
     finally:
         await process.close()
-
-
-def _with_hint(error: FileNotFoundError, argv: Sequence[str | os.PathLike[str]]) -> FileNotFoundError:
-    """An error that says how arguments are given, where a whole command line was taken for a program's name."""
-    name = os.fspath(argv[0])
-    if error.filename != name or len(name.split()) < 2:
-        return error
-    apart = ", ".join(repr(part) for part in name.split())
-    hint = f"{error.strerror}; arguments are given one by one, as in spawn_agent({apart})"
-    return FileNotFoundError(error.errno, hint, name)
 
 
 class AgentConnection:

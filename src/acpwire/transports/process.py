@@ -17,7 +17,7 @@ import subprocess
 import threading
 import warnings
 import weakref
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -80,14 +80,26 @@ async def spawn_process(
         popen = subprocess.Popen(  # noqa: ASYNC220  # asyncio does no other; it returns when the program runs
             argv, stdin=theirs[0], stdout=theirs[1], stderr=theirs[2], env=environment, cwd=cwd, process_group=0
         )
-    except BaseException:
+    except BaseException as error:
         for fd in ours:
             os.close(fd)
+        if isinstance(error, FileNotFoundError):
+            raise _with_hint(error, argv) from None
         raise
     finally:
         for fd in theirs:
             os.close(fd)
     return ProcessTransport(popen, (ours[0], ours[1], ours[2]), Path(argv[0]).name, limits, on_stderr)
+
+
+def _with_hint(error: FileNotFoundError, argv: Sequence[str | os.PathLike[str]]) -> FileNotFoundError:
+    """An error that says how arguments are given, where a whole command line was taken for a program's name."""
+    name = os.fspath(argv[0])
+    if error.filename != name or len(name.split()) < 2:
+        return error
+    apart = ", ".join(repr(part) for part in name.split())
+    hint = f"{error.strerror}; arguments are given one by one, as in ({apart})"
+    return FileNotFoundError(error.errno, hint, name)
 
 
 class ProcessTransport(DescriptorChannel):
