@@ -146,6 +146,8 @@ class Connection:
         self.role: Role = role
         self.limits = limits or Limits()
         self.counters = Counters()
+        self.answer_bytes = 0
+        """Bytes of all answers so far, sent or not."""
         self.read: Callable[[bytes], Message] = decode if tap is None else self._tapped_read
         """Reads a line as a message, for `receive`."""
         self.closed: ConnectionClosed | None = None
@@ -217,13 +219,16 @@ class Connection:
         """
         if self.closed is not None:
             raise self.closed.again()
-        if self._texts is not None:
+        texts = self._texts
+        if texts is not None:
+            if self.alike is None:
+                texts.before = len(self._out)
             size = self._add(method, params)
             if size:
-                if size == self._texts.each:
+                if self.alike is None:
                     self.alike = self._add
-                    self._follow(self._texts.append_to)
-                return len(self._out) + size
+                    self._follow(texts.append_to)
+                return size
         usual = USUAL_TEXTS[type(params)]
         if usual is not None:
             self._gather(method, params, usual)
@@ -494,6 +499,7 @@ class Connection:
 
     def _reply(self, line: bytes) -> None:
         self.counters.answers += 1
+        self.answer_bytes += len(line)
         self.send_line(line)
 
     def _line(self, message: Request[Any] | Response[Any] | ErrorResponse) -> bytes:

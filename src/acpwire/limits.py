@@ -28,7 +28,8 @@ class Limits:
     unsent: int = 256 * KIB
     """How many bytes may wait to be written; a sender waits above it until they are gone."""
     unread_answers: int = 16 * MIB
-    """Above how many unsent bytes nothing is read: from a peer that asks and does not read the answers."""
+    """How many bytes of answers may wait for a peer that asks and does not read them: above it, it is not read either
+    for as long as it takes any; one that takes none for seconds, and asks on whenever it is given way, is given up."""
     stream: int = 64 * MIB
     """How many bytes of lines a stream holds for whoever iterates it; above it, that stream ends with
     `StreamOverflow`."""

@@ -34,6 +34,7 @@ from acpwire.errors import (
 from acpwire.failures import log_failure
 from acpwire.trace import carried, carrying, trace_context
 from acpwire.transports import Channel, Transport, channel_of
+from acpwire.unread import Unread
 from acpwire.wire.frames import Method, Notification, Request, RequestId
 
 __all__ = ["Handler", "Observer", "Peer", "after_answer"]
@@ -49,7 +50,9 @@ R = TypeVar("R")
 TURN = 0.001
 """How many seconds of the loop's time one turn of delivering may take."""
 LINES = 32
-"""After how many lines the clock is looked at."""
+"""After how many lines the clock is looked at, while that many take less than a turn."""
+_ENDS = KeyboardInterrupt, SystemExit
+"""What a handler may raise to end the program; whatever else it raises is its failure alone."""
 _LAST_WORDS = 1.0
 """For how many seconds a peer that reads nothing any more may still be heard."""
 FLUSH = 60 * 1024
@@ -82,7 +85,7 @@ class Peer:
         *,
         observer: Observer | None = None,
     ) -> None:
-        self._channel: Channel = channel_of(transport)
+        self._channel: Channel = channel_of(transport, limits=connection.limits)
         self._connection = connection
         self._limits = connection.limits
         served = (handlers or {}).items()
@@ -102,6 +105,9 @@ class Peer:
         self._broken: ConnectionClosed | None = None  # writing has failed
         self._is_flush_due = False
         self._is_stuffed = False  # more is unsent than should be
+        self._answer_bytes = 0  # that were made when something was written last
+        self._unread = Unread(self._channel, self._limits.unread_answers, self._loop, self._unread_changed)
+        self._stride = 1  # after how many lines the clock is looked at
         self._has_room = asyncio.Event()
         self._is_shut = asyncio.Event()
         self._first_answer: asyncio.TimerHandle | None = None
@@ -272,6 +278,8 @@ class Peer:
         if not self._connection.unsent:
             return
         data = self._connection.take()
+        before, self._answer_bytes = self._answer_bytes, self._connection.answer_bytes
+        self._unread.give(len(data), self._answer_bytes - before)
         if self._broken is None:
             try:
                 self._channel.send(data)
@@ -284,7 +292,7 @@ class Peer:
 
     def _breaks(self, error: ConnectionClosed) -> None:
         """Nothing can be written any more. What the peer had said before is still read, for a moment."""
-        self._broken = error
+        self._broken, self._connection.alike = error, None
         self._has_room.set()
         self._await_last_words(-1)
 
@@ -318,7 +326,19 @@ class Peer:
         self._regulate()
 
     def _too_late(self) -> None:
-        self._shut(ConnectionClosed(f"no answer came within Limits.first_answer = {self._limits.first_answer} s"))
+        self._give_up(f"no answer came within Limits.first_answer = {self._limits.first_answer} s")
+
+    def _unread_changed(self) -> None:
+        if self._unread.is_hopeless:
+            limit = self._limits.unread_answers
+            self._give_up(f"the peer asks and reads no answers: more than Limits.unread_answers = {limit} bytes wait")
+        else:
+            self._regulate()
+
+    def _give_up(self, reason: str) -> None:
+        """Close the connection; what is known of a process is told besides."""
+        known = self._channel.closed_error()
+        self._shut(ConnectionClosed(reason, exit_code=known.exit_code, stderr_tail=known.stderr_tail))
 
     # --- pausing --------------------------------------------------------------------------------------------------
 
@@ -334,7 +354,7 @@ class Peer:
 
     def _regulate(self) -> None:
         """Read or do not, as things stand now."""
-        if self._is_held_up() or self._channel.unsent > self._limits.unread_answers:
+        if self._is_held_up() or self._unread.is_too_much():
             self._channel.pause()
         else:
             self._channel.resume()
@@ -358,8 +378,12 @@ class Peer:
         if self._delivering is not None:  # the channel was paused, and had some more all the same
             self._input = iter([*self._input, *lines])
             return
-        self._input = iter(lines)
-        waited = self._deliver()
+        self._input = iter([*self._input, *lines]) if length_hint(self._input) else iter(lines)
+        try:
+            waited = self._deliver()
+        except BaseException:  # the program is to end; what is left of the block comes if it goes on all the same
+            self._loop.call_soon(self._take_in, list[bytes]())
+            raise
         if waited is None:
             self._delivered()
             return
@@ -378,7 +402,10 @@ class Peer:
                     if task is None or task.cancelling():
                         raise
                     log_failure(self, error, "a handler of notifications", "was cancelled from inside")
-                except Exception as error:
+                except _ENDS:
+                    self._loop.call_soon(self._take_in, list[bytes]())
+                    raise
+                except BaseException as error:
                     log_failure(self, error, "a handler of notifications")
                 waited = self._deliver()
                 self._flush()
@@ -395,11 +422,11 @@ class Peer:
 
     def _deliver(self) -> Awaitable[Any] | None:
         """Deliver the lines that are there. Returns what has to be awaited before the next, None after the last."""
-        read, handlers, source = self._connection.read, self._heard, self._input
-        end = perf_counter() + TURN
+        read, handlers, source, stride = self._connection.read, self._heard, self._input, self._stride
+        begun = looked = perf_counter()
         name, handler = "", None  # of the line before: most lines are of one method
         while True:
-            for line in islice(source, LINES):
+            for line in islice(source, stride):
                 message = read(line)
                 self.line = line
                 if type(message) is Notification:
@@ -408,7 +435,9 @@ class Peer:
                     if handler is not None:
                         try:
                             outcome = handler(message.params)
-                        except Exception as error:
+                        except _ENDS:
+                            raise
+                        except BaseException as error:
                             log_failure(self, error, f"the handler of {name}")
                             continue
                         if outcome is None:
@@ -421,7 +450,9 @@ class Peer:
                     return outcome
             if not length_hint(source):
                 return None
-            if perf_counter() > end:
+            last, looked = looked, perf_counter()
+            self._stride = stride = 1 if looked - last > TURN else min(stride * 2, LINES)
+            if looked - begun > TURN:
                 return _TURN_IS_OVER
 
     def _handle(self, event: Event) -> Any:
@@ -439,21 +470,21 @@ class Peer:
         else:
             handler = self._notifications.get(event.method)
             if handler is None:
+                self.counters.drops += 1
                 self._observe(Ignored(event, "nobody handles this notification"))
                 return None
             try:
                 return handler(event.params)
-            except Exception as error:
+            except _ENDS:
+                raise
+            except BaseException as error:
                 log_failure(self, error, f"the handler of {event.method}")
         return None
 
     def _observe(self, event: Ignored) -> None:
         _log.debug("ignored: %s", event.reason)
         if self._observer is not None:
-            try:
-                self._observer(event)
-            except Exception:
-                _log.exception("the observer of the connection failed")
+            _called(self._observer, event, what="the observer of the connection")
 
     def _answered(self, event: Answered) -> None:
         if self._first_answer is not None:
@@ -466,10 +497,7 @@ class Peer:
                 future.set_exception(event.error)
             else:
                 if arrived is not None:
-                    try:
-                        arrived(event.result)
-                    except Exception:
-                        _log.exception("what was to happen when %s was answered failed", event.method.name)
+                    _called(arrived, event.result, what=f"what was to happen when {event.method.name} was answered")
                 future.set_result(event.result)
 
     # --- requests of the peer -------------------------------------------------------------------------------------
@@ -487,8 +515,10 @@ class Peer:
         context.run(_afters.set, [])
         try:
             outcome = context.run(handler, request.params)
-        except Exception as error:
+        except BaseException as error:
             self._failed(request, error)
+            if isinstance(error, _ENDS):
+                raise
             return
         if not isawaitable(outcome):
             self._succeeded(request, outcome, context.get(_afters))
@@ -501,10 +531,10 @@ class Peer:
         try:
             try:
                 result = await outcome
-            except asyncio.CancelledError:
-                self._failed(request, RequestError.cancelled())
-            except Exception as error:
+            except BaseException as error:
                 self._failed(request, error)
+                if isinstance(error, _ENDS):
+                    raise
             else:
                 self._succeeded(request, result, _afters.get())
         finally:
@@ -520,13 +550,12 @@ class Peer:
             self._failed(request, error)
             return
         for callback in afters or ():
-            try:
-                callback()
-            except Exception:
-                _log.exception("what was to happen after the answer to %s failed", request.method)
+            _called(callback, what=f"what was to happen after the answer to {request.method}")
 
-    def _failed(self, request: Request[Any], error: Exception) -> None:
+    def _failed(self, request: Request[Any], error: BaseException) -> None:
         """The one place where an exception becomes an error on the wire."""
+        if isinstance(error, asyncio.CancelledError):
+            error = RequestError.cancelled()
         if self._connection.closed is not None:
             if not isinstance(error, RequestError | ConnectionClosed):
                 _log.error("the handler of %s failed", request.method, exc_info=error)
@@ -552,6 +581,7 @@ class Peer:
             self._answered(answered)
         if self._first_answer is not None:
             self._first_answer.cancel()
+        self._unread.stop()
         self._shutdown = self._loop.create_task(self._close(), context=self._context.copy())
         self._has_room.set()
         self._is_shut.set()
@@ -565,6 +595,16 @@ class Peer:
             if late:
                 _log.warning("%d handlers did not end within Limits.grace = %s s", len(late), self._limits.grace)
         await self._channel.close()
+
+
+def _called(callback: Callable[..., object], *arguments: Any, what: str) -> None:
+    """Call what is to be told of something, and does not change it whatever it raises."""
+    try:
+        callback(*arguments)
+    except _ENDS:
+        raise
+    except BaseException:
+        _log.exception("%s failed", what)
 
 
 _afters: ContextVar[list[Callable[[], object]] | None] = ContextVar("acpwire.afters", default=None)

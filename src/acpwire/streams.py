@@ -123,6 +123,11 @@ class Feed(Generic[T]):
             self.items.pop()
         self.end()
 
+    def drop(self) -> None:
+        """Nobody reads, or ever will."""
+        self._waking = None  # who waited is gone, and perhaps its loop
+        self.close()
+
     def close(self) -> None:
         """Want nothing any more: what waits is dropped, too."""
         self.end()
@@ -157,9 +162,11 @@ class Feed(Generic[T]):
         if self._waking is not None:
             self._wake()
         else:
-            self.is_held = True
             self._mark = _NEVER
             self._gate.hold(self)
+            self.is_held = True
+            if self.is_done:  # the stream was dropped meanwhile: what holds may collect garbage
+                self.let_go()
 
     def _wake(self) -> None:
         """Have the reader go on, if it waits."""
@@ -196,7 +203,7 @@ class Stream(Generic[T]):
         self._is_waited_for = False
 
     def __del__(self) -> None:
-        self._feed.close()
+        self._feed.drop()
 
     def __len__(self) -> int:
         """How many items wait for the reader."""

@@ -27,7 +27,7 @@ _encode_lines: Final = msgspec.json.Encoder().encode_lines
 class Texts:
     """The texts that wait to become lines, in their order; whoever has one more appends it to `texts`."""
 
-    __slots__ = ("_between", "_head", "each", "method", "texts")
+    __slots__ = ("_between", "_head", "before", "each", "method", "texts")
 
     def __init__(self, method: Method[Any, None], params: Any) -> None:
         """For notifications like this one, whose text is `HOLE`."""
@@ -36,12 +36,16 @@ class Texts:
         self._between = tail + b"\n" + self._head  # in the place of the line feed after each text; the last is cut
         self.each = len(self._between)
         """Bytes of a line, less its text."""
+        self.before = 0
+        """Bytes that leave before them."""
         self.method = method
         self.texts: list[str] = []
 
     def append_to(self, lines: bytearray) -> None:
         """Append a line for each text, and forget the texts. A lone surrogate becomes U+FFFD."""
         texts = self.texts.copy()
+        if not texts:
+            return
         self.texts.clear()
         try:
             encoded = _encode_lines(texts)
@@ -60,7 +64,7 @@ class UsualText(NamedTuple):
     """`others(params)`: all other strings; None where there is anything else, a `meta` say, or the text is long."""
     adder: Callable[..., Callable[[Method[Any, Any], Any], int]]
     """`adder(texts, *others)(method, params)`: the text now waits there, where the method and the other strings are
-    these. Returns how many bytes wait, less the texts'; 0 where it is none of them, and waits for nothing."""
+    these. Returns how many bytes wait, `before` included, less the texts'; 0 where it is none of them."""
 
 
 class _UsualTexts(dict[type, UsualText | None]):
@@ -112,7 +116,11 @@ def _usual_text(path: list[tuple[type, str]]) -> UsualText:
         compared += [f"        if {' or '.join(unusual + differs)}: return 0", f"        value = value.{attr}"]
     is_other = f"type(value) is not str or len(value) > {SHORT}"
     taken += [f"    return None if {is_other} else ({', '.join(others)},)"]
-    compared += [f"        if {is_other}: return 0", "        texts.append(value)", "        return len(texts) * each"]
+    compared += [
+        f"        if {is_other}: return 0",
+        "        texts.append(value)",
+        "        return len(texts) * each + gathered.before",
+    ]
     made = [
         *taken,
         f"def adder(gathered, {', '.join(others)}):",
