@@ -7,6 +7,7 @@ import json
 import logging
 import random
 import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -20,7 +21,7 @@ from acpwire import v2
 from acpwire.connection import Connection, Ignored, Role, Tap
 from acpwire.errors import ConnectionClosed, DecodeError, EncodeError, RequestError, StreamOverflow, UsageError
 from acpwire.limits import Limits
-from acpwire.peer import Handler, Peer, after_answer
+from acpwire.peer import TURN, Handler, Peer, after_answer
 from acpwire.streams import HIGH, Feed, Stream
 from acpwire.testing import ScriptedPeer, pair
 from acpwire.trace import trace_context
@@ -200,6 +201,33 @@ async def test_a_slow_handler_leaves_the_loop_its_turns() -> None:
     assert len(set(at)) >= 5, "40 ms of work in turns of about 1 ms"
 
 
+@on_each_loop
+async def test_a_handler_that_takes_longer_than_a_turn_has_each_turn_alone() -> None:
+    """The loop is never held for longer than one of them takes."""
+    turn, turns = 0, list[int]()
+
+    async def count() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    def slow(_: v2.UpdateSessionNotification) -> None:
+        end = time.perf_counter() + 2 * TURN
+        while time.perf_counter() < end:
+            pass
+        turns.append(turn)
+
+    left, right = pair_of_transports()
+    counting = asyncio.create_task(count())
+    async with ScriptedPeer(left) as script, client_of(right, {v2.SESSION_UPDATE: slow}):
+        await script.send(*map(update_line, range(100)))
+        await until(lambda: len(turns) == 100)
+    counting.cancel()
+    await asyncio.wait([counting])
+    assert len(set(turns)) == 100
+
+
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
@@ -218,6 +246,19 @@ async def raises_request_error(_: object) -> None:
 
 async def is_cancelled(_: object) -> None:
     raise asyncio.CancelledError
+
+
+def is_cancelled_at_once(_: object) -> None:
+    raise asyncio.CancelledError
+
+
+def fails_a_test(_: object) -> None:
+    pytest.fail("hunter2 is the password")  # which is no Exception
+
+
+async def fails_a_test_later(_: object) -> None:
+    await asyncio.sleep(0)
+    pytest.fail("hunter2 is the password")
 
 
 async def never_awaits(_: object) -> v2.ListSessionsResponse:
@@ -243,6 +284,9 @@ async def raises_no_json(_: object) -> None:
         (raises_at_once, {"error": {"code": -32603, "message": "Internal error"}}),
         (raises_request_error, {"error": {"code": 4, "message": "no", "data": {"why": "because"}}}),
         (is_cancelled, {"error": {"code": -32800, "message": "Request cancelled"}}),
+        (is_cancelled_at_once, {"error": {"code": -32800, "message": "Request cancelled"}}),
+        (fails_a_test, {"error": {"code": -32603, "message": "Internal error"}}),
+        (fails_a_test_later, {"error": {"code": -32603, "message": "Internal error"}}),
         (never_awaits, {"result": {"sessions": []}}),
         (answers_at_once, {"result": {"sessions": []}}),
         (answers_no_json, {"error": {"code": -32603, "message": "Internal error"}}),
@@ -259,9 +303,114 @@ async def test_a_handler_is_answered_exactly_once_however_it_ends(
         async with ScriptedPeer(right) as script, agent_of(left, {v2.SESSION_LIST: handler}):
             await script.send({"jsonrpc": "2.0", "id": 1, "method": "session/list"})
             await script.expect({"jsonrpc": "2.0", "id": 1, **expected})
+            await script.send({"jsonrpc": "2.0", "id": 1, "method": "no/such"})
+            assert (await script.receive_json())["error"]["code"] == -32601, "the id is free again"
             await script.expect_nothing()
     if "ValueError" in str(handler.__name__) or handler is raises_at_once:
         assert "hunter2" in caplog.text
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, ValueError, pytest.fail.Exception])
+@pytest.mark.parametrize("sort", ["plain", "waiting"])
+@on_each_loop
+async def test_whatever_a_handler_of_notifications_raises_all_that_follows_comes(
+    sort: str, error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    """ER-01: the answer in the same block, too."""
+    seen: list[int] = []
+
+    def plain(params: v2.UpdateSessionNotification) -> None:
+        seen.append(number_of(params))
+        raise error("no")
+
+    async def waiting(params: v2.UpdateSessionNotification) -> None:
+        await asyncio.sleep(0)
+        plain(params)
+
+    left, right = pair_of_transports()
+    handler = plain if sort == "plain" else waiting
+    with caplog.at_level(logging.ERROR):
+        async with ScriptedPeer(left) as script, client_of(right, {v2.SESSION_UPDATE: handler}) as client:
+            asking = asyncio.create_task(client.request(v2.SESSION_NEW, NEW))
+            await script.receive()
+            await script.send(*map(update_line, range(1, 4)), answer_line(0, {"sessionId": "s"}))
+            assert (await asking).session_id == "s"
+    assert seen == [1, 2, 3]
+    assert {record.name for record in caplog.records} == {"acpwire.failures"}
+
+
+@pytest.mark.parametrize("sort", ["plain", "waiting"])
+def test_a_program_that_goes_on_after_all_gets_the_rest(sort: str) -> None:
+    """An interrupt at a prompt, say, where a loop runs again."""
+    seen: list[int] = []
+
+    def plain(params: v2.UpdateSessionNotification) -> None:
+        seen.append(number_of(params))
+        if len(seen) == 1:
+            raise KeyboardInterrupt
+
+    async def waiting(params: v2.UpdateSessionNotification) -> None:
+        plain(params)
+
+    left, right = pair_of_transports()
+    handler = plain if sort == "plain" else waiting
+
+    async def first() -> None:
+        client_of(right, {v2.SESSION_UPDATE: handler}).start()
+        left.start(lambda _: None, lambda _: None)
+        left.send(b"".join(json.dumps(update_line(number)).encode() + b"\n" for number in range(1, 4)))
+        await until(lambda: bool(seen))
+        await asyncio.sleep(0)
+
+    async def then() -> None:
+        await until(lambda: len(seen) == 3)
+        await left.close()
+        await right.close()
+
+    def swallow(*_: object) -> None:
+        """The loop tells of the task that was interrupted."""
+
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(swallow)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(first())
+    loop.run_until_complete(then())
+    loop.close()
+    assert seen == [1, 2, 3]
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("sort", ["plain", "waiting", "notification"])
+def test_a_handler_may_end_the_program_and_its_request_is_answered_all_the_same(
+    sort: str, error: type[BaseException]
+) -> None:
+    lines: list[bytes] = []
+
+    def plain(_: object) -> None:
+        raise error(3)
+
+    async def waiting(_: object) -> None:
+        raise error(3)
+
+    async def run() -> None:
+        left, right = pair_of_transports()
+        connection = Connection(
+            "agent",
+            v2.decode_from_client,
+            v2.METHODS,
+            tap=lambda role, line: lines.append(line) if role == "agent" else None,
+        )
+        handlers: Handlers = {v2.SESSION_LIST: waiting if sort == "waiting" else plain, v2.SESSION_CANCEL: plain}
+        async with Peer(left, connection, handlers), ScriptedPeer(right) as script:
+            if sort == "notification":
+                await script.send({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s"}})
+            else:
+                await script.send({"jsonrpc": "2.0", "id": 1, "method": "session/list"})
+            await script.receive_json()
+
+    with pytest.raises(error):
+        asyncio.run(run())
+    assert [json.loads(line)["error"]["code"] for line in lines] == ([] if sort == "notification" else [-32603])
 
 
 @on_each_loop

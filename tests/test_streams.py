@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
@@ -35,8 +36,8 @@ class Gate:
 class Source:
     """What a stream gets its items from; it has delivered something before."""
 
-    def __init__(self, limit: int) -> None:
-        self.gate = Gate()
+    def __init__(self, limit: int, gate: Gate | None = None) -> None:
+        self.gate = gate or Gate()
         self.total = 7
         self.feed: Feed[int] = Feed(self.gate, Limits(stream=limit), self.total)
 
@@ -121,6 +122,46 @@ async def test_a_stream_that_is_done_or_dropped_lets_go(how: str) -> None:
     else:
         source.feed.end()
     assert not source.gate.holders
+
+
+@on_each_loop
+async def test_a_stream_that_is_dropped_while_it_takes_the_gate_lets_go() -> None:
+    """What holds a gate may collect garbage, and the stream with it."""
+
+    class Collecting(Gate):
+        def hold(self, holder: object) -> None:
+            streams.clear()
+            super().hold(holder)
+
+    source = Source(10**9, Collecting())
+    streams = [Stream(source.feed)]
+    source.put(0)
+    await anext(streams[0])
+    for number in range(HIGH + 1):
+        source.put(number)
+    assert not streams
+    assert not source.gate.holders
+    assert not source.put(0)
+
+
+def test_a_stream_may_be_dropped_with_its_reader_after_their_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    unraisable: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+
+    def swallow(*_: object) -> None:
+        """The loop tells of the task that is dropped."""
+
+    async def drop() -> None:
+        asyncio.get_running_loop().set_exception_handler(swallow)
+        reader = asyncio.create_task(all_of(stream_of()[1]))
+        await asyncio.sleep(0)
+        assert not reader.done()
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(drop())
+    loop.close()
+    gc.collect()
+    assert not unraisable
 
 
 @on_each_loop

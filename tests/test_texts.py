@@ -122,6 +122,12 @@ def test_nothing_is_added_to_what_waits_once_a_connection_is_closed() -> None:
         notified(end, chunk("a"))
 
 
+def test_no_texts_are_no_lines() -> None:
+    lines = bytearray()
+    Texts(UPDATE, chunk(HOLE)).append_to(lines)
+    assert not lines
+
+
 def test_texts_wait_after_some_notifications_that_differ_in_nothing_else() -> None:
     end = connection()
     line = len(UPDATE.notification(chunk("a")))
