@@ -278,6 +278,13 @@ def test_the_recording_proxy_answers_what_was_piped_into_it_and_ends_as_its_agen
     assert sorted(lines) == [b'{"a":1}', b'{"a":1}', b'{"b":2}', b'{"b":2}']
 
 
+@pytest.mark.parametrize("argv", [["it.ndjson", "no-such-program"], ["no/such/directory", "cat"]])
+def test_the_recording_proxy_says_in_one_line_what_it_cannot_start_or_write(tmp_path: Path, argv: list[str]) -> None:
+    done = run("recording_proxy", *argv, cwd=tmp_path, stdin="{}")
+    assert re.fullmatch(r"FileNotFoundError: .*no.such.*\n", done.stderr)
+    assert (done.stdout, done.returncode) == ("", 1)
+
+
 @pytest.mark.parametrize("is_told", [False, True], ids=["end of input", "SIGTERM"])
 def test_no_agent_outlives_the_recording_proxy(tmp_path: Path, *, is_told: bool) -> None:
     """Not even one that ignores both."""

@@ -64,7 +64,8 @@ exit codes: 0; 1 if FILE cannot be read, or with --strict if a line is malformed
 def main(argv: Sequence[str] | None = None, *, wait: Wait = time.sleep) -> int:
     """Run the command with these arguments (the process's own by default); returns its exit code.
 
-    `wait` is called with seconds where `--follow` has to wait for more. Wrong arguments raise `SystemExit(2)`.
+    `wait` is called with seconds where `--follow` has to wait for more. Wrong arguments raise `SystemExit(2)`;
+    `demo-agent` ends as `run_agent` does.
     """
     given = sys.argv[1:] if argv is None else list(argv)
     if given[:1] == ["demo"]:  # with a parser of its own

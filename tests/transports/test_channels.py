@@ -139,6 +139,7 @@ async def test_blocks_come_whole_and_in_order_and_then_the_end_once(kind: Kind) 
     await right.close()
     assert reader.ends == [None]
     assert "the other end closed" in str(right.closed_error())
+    assert left.failure == right.failure == ""
 
 
 @each_kind
@@ -267,6 +268,7 @@ async def test_sending_to_who_is_gone_raises_and_wakes_who_waited(kind: Kind) ->
     await left.close()
     with pytest.raises(ConnectionClosed):
         left.send(b"z")
+    assert left.failure == "", "the other end may go"
 
 
 @each_kind
@@ -609,6 +611,7 @@ async def test_what_a_strangers_methods_raise_ends_reading_and_writing(caplog: p
         await channel.write(b"x" * MANY)
     await channel.close()
     assert "closing a Failing raised OSError" in caplog.text
+    assert channel.failure == "reading failed: no carrier", "the first of both"
     second = channel_of(Failing())
     with pytest.raises(ConnectionClosed, match="reading failed: no carrier"):
         await second.read()

@@ -250,6 +250,41 @@ def test_a_closed_descriptor_is_told_by_name(way: list[str], closed: str, name: 
     assert (done.returncode, done.stderr.decode(), done.stdout) == (2, message, b"")
 
 
+@pytest.mark.parametrize("way", WAYS, ids="-".join)
+@pytest.mark.parametrize(
+    ("how", "said"), [("0>it", "stdin (fd 0) is not open for r"), ("1<it", "stdout (fd 1) is not open for w")]
+)
+def test_a_descriptor_of_the_wrong_kind_is_told_by_name(way: list[str], how: str, said: str, tmp_path: Path) -> None:
+    """S-PR-05: a pipe too, the other end of which could be opened from here, but is not meant."""
+    for make in (Path.touch, os.mkfifo):
+        script = ["sh", "-c", f'exec 9<>it; exec "$@" {how} 9<&-', "sh", *command("quiet", *way)]
+        make(tmp_path / "it")
+        done = subprocess.run(script, input=b"one\n", cwd=tmp_path, capture_output=True, timeout=TIMEOUT, check=False)
+        assert done.stderr.startswith(f"UsageError: {said}".encode())
+        assert (done.returncode, done.stdout) == (2, b"")
+        (tmp_path / "it").unlink()
+
+
+@each_way
+def test_a_full_device_is_told_by_name(way: list[str]) -> None:
+    """S-PR-05."""
+    with Path("/dev/full").open("wb") as full, agent("quiet", *way, stdout=full.fileno()) as process:
+        _, log = process.communicate(b"one\n", TIMEOUT)
+    said = b"ConnectionClosed: writing to stdout (fd 1) failed: [Errno 28] No space left on device\n"
+    assert (process.returncode, log) == (2, said)
+
+
+@each_way
+def test_a_terminal_that_hung_up_is_the_other_end_that_is_gone(way: list[str]) -> None:
+    """S-PR-05: what writing to it says is an error of the device, as what reading says."""
+    ours, theirs = pty.openpty()
+    os.close(ours)
+    with agent("quiet", *way, stdout=theirs) as process:
+        os.close(theirs)
+        _, log = process.communicate(b"one\n", TIMEOUT)
+    assert (process.returncode, log) == (2, b"ConnectionClosed: the other end reads no more\n")
+
+
 def test_a_descriptor_that_was_closed_after_the_start() -> None:
     """Nothing but its kind says so: the loop's own."""
     script = (

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from acpwire import v2
 from acpwire.connection import Connection, Tap
@@ -30,6 +30,7 @@ from acpwire.limits import Limits
 from acpwire.peer import Handler, Peer
 from acpwire.scope import Scope
 from acpwire.transports import Transport, stdio
+from acpwire.transports.own import unusable
 from acpwire.wire.frames import Malformed, Method, Methods, Request
 
 from .base import TRANSPORTS, Agent, UserPrompt, check_agent, extensions_of, overrides
@@ -69,14 +70,22 @@ def run_agent(agent: Agent, *, limits: Limits | None = None) -> None:
     """Serve an agent on this process's stdin and stdout, until its input ends (TR-07).
 
     Stray prints go to stderr. SIGTERM, SIGINT and SIGHUP end it in order: work is cancelled, cleans up, and the process
-    exits with 128 and the signal's number. Returns at the end of input. Raises `UsageError` for an agent that is half
-    of something, and where stdin or stdout is closed.
+    exits with 128 and the signal's number.
+
+    Returns, so that the process exits with 0, when the client ends its input or goes away, in the middle of an answer
+    too (S-PR-06): which of its pipes a client lets go of first is chance, and no fault of anybody. Where stdin or
+    stdout does not work (it is closed, or cannot be read or written; a disk is full), and where a limit ended the
+    connection, the process says so in one line on stderr and exits with 1 (S-PR-05); to a caller, that is `SystemExit`.
+    Raises `UsageError` for an agent that is half of something, and if stdin and stdout are taken already.
     """
     check_agent(agent)
+    wrong = unusable()
+    if wrong:
+        _give_up(wrong)
     transport = stdio() if limits is None else stdio(limits=limits)
     received: list[int] = []
 
-    async def run() -> None:
+    async def run() -> str:  # what kept it from serving to the end
         serving = asyncio.current_task()
         loop = asyncio.get_running_loop()
 
@@ -88,14 +97,25 @@ def run_agent(agent: Agent, *, limits: Limits | None = None) -> None:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             loop.add_signal_handler(number, stop, number)
         try:
-            await serve(agent, transport, limits=limits)
+            cause = await serve(agent, transport, limits=limits)
         except asyncio.CancelledError:
             if not received:
                 raise
+            return ""
+        if transport.failure:
+            return f"{transport.failure}; start this program with a stdin and a stdout that work"
+        return "" if cause.message == transport.closed_error().message else cause.message  # a limit
 
-    asyncio.run(run())
+    wrong = asyncio.run(run())
     if received:
         sys.exit(128 + received[0])
+    if wrong:
+        _give_up(wrong)
+
+
+def _give_up(reason: str) -> NoReturn:
+    """Exit with 1, and a line on stderr; where that was closed, another file may have got its number."""
+    sys.exit(1 if sys.stderr is None else f"acpwire: {reason}")  # pyright: ignore[reportUnnecessaryComparison]  # it is None where fd 2 was closed
 
 
 class _Server:

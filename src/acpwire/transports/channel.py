@@ -56,6 +56,11 @@ class Channel(ABC):
 
     drained: Callable[[], None] | None = None
     """Called whenever `unsent` has fallen to 0: all was taken, or the rest is lost as writing ended."""
+    failure: str = ""
+    """What reading or writing failed with, once it has; "" where the other end has only ended, or gone away. What is
+    told by `closed_error` may be another reason, which came before."""
+    _reads = "reading"
+    _writes = "writing"
 
     def __init__(self) -> None:
         self._loop_: asyncio.AbstractEventLoop | None = None
@@ -229,9 +234,18 @@ class Channel(ABC):
         """Nothing comes any more; only the first call counts."""
         if not self._over:
             self._over, self._over_error = True, error
-            self._because("the other end closed the connection" if error is None else f"reading failed: {error}")
+            if error is None:
+                self._because("the other end closed the connection")
+            else:
+                self._because(self._failed(self._reads, error))
             if self._ended is not None:
                 self._ended(error)
+
+    def _failed(self, what: str, error: Exception) -> str:
+        """Note that something failed though the other end is there, and return that as a reason."""
+        reason = f"{what} failed: {error}"
+        self.failure = self.failure or reason
+        return reason
 
     def _break(self, reason: str) -> None:
         """Nothing can be written any more."""

@@ -84,6 +84,12 @@ def can_poll(fd: int) -> bool:
     return True
 
 
+def errors_of_the_gone(fd: int) -> frozenset[int]:
+    """The errors that say no more than that the other end is gone: of pipes, of sockets, of a terminal that hung up."""
+    is_terminal = stat.S_ISCHR(os.fstat(fd).st_mode)  # which isatty() denies by then
+    return frozenset({errno.EPIPE, errno.ECONNRESET, *([errno.EIO] if is_terminal else [])})
+
+
 def widen(fd: int) -> None:
     """Have a pipe hold more, where the system lets it: for those through which updates stream.
 
@@ -104,8 +110,7 @@ class Reader(ABC):
     def __init__(self, fd: int) -> None:
         self.started = False
         self._fd = fd
-        # A terminal that hung up says EIO, a socket whose peer died ECONNRESET: both are no more than the end.
-        self._ends = {errno.ECONNRESET, *([errno.EIO] if stat.S_ISCHR(os.fstat(fd).st_mode) else [])}
+        self._gone = errors_of_the_gone(fd)
         self._paused = False
         self._over = False
         self._received: Received = _throw_away
@@ -149,7 +154,7 @@ class Reader(ABC):
     def _end(self, error: OSError | None) -> None:
         self._over = True
         self._flow()
-        self._ended(None if error is None or error.errno in self._ends else error)
+        self._ended(None if error is None or error.errno in self._gone else error)
 
 
 class PolledReader(Reader):
@@ -316,6 +321,7 @@ class Writer:
         write: Callable[[bytes | bytearray | memoryview], int] | None = None,
         close: Callable[[], None] | None = None,
     ) -> None:
+        self.gone = errors_of_the_gone(fd)
         self._fd = fd
         self._write = write or partial(os.write, fd)
         self._close = close or partial(os.close, fd)
@@ -450,8 +456,8 @@ class DescriptorChannel(Channel):
             raise self.closed_error() from error
 
     def _writing_broke(self, error: OSError) -> None:
-        gone = error.errno in {errno.EPIPE, errno.ECONNRESET}
-        self._break("the other end reads no more" if gone else f"writing failed: {error}")
+        is_gone = error.errno in self._writer.gone
+        self._break("the other end reads no more" if is_gone else self._failed(self._writes, error))
 
     def _writing_broke_later(self, error: OSError) -> None:
         self._writing_broke(error)

@@ -97,7 +97,7 @@ class _Adapter(Channel):
         except Exception as error:  # noqa: BLE001  # whatever a stranger's method raises is the end of writing
             self._note(error)
             self._unsent = 0
-            self._break(f"writing failed: {error}")
+            self._break(error.message if isinstance(error, ConnectionClosed) else self._failed(self._writes, error))
             self._drain()
 
     def _ignore(self) -> None:

@@ -5,6 +5,7 @@ Owns: fds 0 and 1 and what they become. Does not know: how descriptors are read 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import sys
@@ -17,7 +18,7 @@ from acpwire.limits import Limits
 from .channel import Channel
 from .descriptors import DescriptorChannel, own_reader, own_writer
 
-__all__ = ["stdio"]
+__all__ = ["stdio", "unusable"]
 
 _LIMITS: Final = Limits()
 _taken: list[bool] = []
@@ -34,16 +35,15 @@ def stdio(*, limits: Limits = _LIMITS) -> Channel:
     Pipes, sockets, terminals, files and devices will do; a file or device is read in a thread. May be called before the
     event loop runs, and better is: then a closed descriptor is noticed for sure.
 
-    Raises `UsageError` if it was called before, and if stdin or stdout is closed: an event loop or a file that was
-    opened meanwhile may have got its number, so what Python found when it started counts too.
+    Raises `UsageError` if it was called before, and if stdin or stdout is closed, or not open for reading or writing.
+    An event loop or a file that was opened meanwhile may have got its number, so what Python found when it started
+    counts too. What fails later is in `Channel.failure`.
     """
     if _taken:
         raise UsageError("stdin and stdout are taken already: stdio() can be called once in a process")
-    for fd, name, stream in ((0, "stdin", sys.__stdin__), (1, "stdout", sys.__stdout__)):
-        if not _is_open(fd, stream):
-            raise UsageError(
-                f"{name} (fd {fd}) is closed, and the protocol needs it: start this program with both open"
-            )
+    wrong = unusable()
+    if wrong:
+        raise UsageError(wrong)
     _taken.append(True)
     reader, writer = own_reader(0), own_writer(1)
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -56,7 +56,25 @@ def stdio(*, limits: Limits = _LIMITS) -> Channel:
             sys.stdout.flush()
         if sys.stderr is not None:
             sys.stdout = sys.stderr
-    return DescriptorChannel(reader, writer, limits.grace)
+    return _Stdio(reader, writer, limits.grace)
+
+
+class _Stdio(DescriptorChannel):
+    _reads = "reading stdin (fd 0)"
+    _writes = "writing to stdout (fd 1)"
+
+
+def unusable() -> str:
+    """What is wrong with the stdin and stdout that this process was given, before they are taken; "" if nothing is."""
+    for fd, name, stream, use, unfit in (
+        (0, "stdin", sys.__stdin__, "reading", os.O_WRONLY),
+        (1, "stdout", sys.__stdout__, "writing", os.O_RDONLY),
+    ):
+        if not _is_open(fd, stream):
+            return f"{name} (fd {fd}) is closed, and the protocol needs it: start this program with both open"
+        if fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == unfit:
+            return f"{name} (fd {fd}) is not open for {use}, and the protocol needs it: start this program with another"
+    return ""
 
 
 def _is_open(fd: int, stream: TextIO | None) -> bool:
