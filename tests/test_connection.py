@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
@@ -275,6 +275,33 @@ def test_parse_errors_are_answered_so_many_times_a_second_and_then_only_counted(
     assert len(sent(connection)) == 1
     received(connection, line(id=1, method=5))
     assert len(sent(connection)) == 1, "answers under an id are owed, whatever the rate"
+    beyond = agent(Limits(parse_errors=0))
+    event = received(beyond, b"{")
+    assert isinstance(event, Ignored)
+    assert event.reason.endswith("; more than Limits.parse_errors = 0 a second")
+    assert sent(beyond) == []
+
+
+@given(st.lists(st.floats(0, 0.7), max_size=40), st.integers(0, 4))
+def test_in_no_second_are_more_parse_errors_answered_than_may_be(pauses: list[float], most: int) -> None:
+    """Wherever that second begins."""
+    now = 100.0
+    connection = agent(Limits(parse_errors=most), clock=lambda: now)
+    answered: list[float] = []
+    for pause in pauses:
+        now += pause
+        received(connection, b"{")
+        answered += [now] * len(sent(connection))
+    assert all(sum(at <= other < at + 1 for other in answered) <= most for at in answered)
+    assert len(answered) >= min(most, len(pauses))
+
+
+@pytest.mark.parametrize("method", [v2.SESSION_CANCEL, v2.SESSION_UPDATE, v2.SESSION_REQUEST_PERMISSION])
+def test_what_would_never_be_answered_is_not_asked(method: Any) -> None:
+    connection = client()
+    with pytest.raises(UsageError, match=f"{method.name} is (a notification|for the client)"):
+        connection.request(method, {})
+    assert connection.take() == b""
 
 
 def test_an_answer_is_sent_once_and_only_to_what_was_asked() -> None:
@@ -346,7 +373,7 @@ def test_what_is_made_later_is_made_once_in_its_place() -> None:
     later(3)
     connection.send_line(b'{"line":3}\n')
     later(4)
-    connection.request(v2.SESSION_UPDATE, update)
+    connection.request(v2.SESSION_REQUEST_PERMISSION, {})
     later(5)
     assert connection.unsent == sum(map(len, seen))
     later(6)
@@ -645,8 +672,33 @@ def test_a_line_over_the_limit_is_one_error_that_names_limit_and_size() -> None:
     assert kinds == [Ignored, Request]
     (answer,) = sent(connection)
     assert error_of(answer) == (None, -32700)
-    assert "1008" in answer["error"]["message"]
-    assert "100" in answer["error"]["message"].replace("1008", "")
+    assert answer["error"]["message"] == "1008 bytes, over the limit of 100 bytes a line (Limits.line) - at `$`"
+
+
+def test_an_answer_over_the_limit_fails_its_request_and_is_not_answered() -> None:
+    """S-SZ-02, ER-03, ER-08."""
+    connection = client(Limits(line=100))
+    one, other = asked(connection), asked(connection)
+    connection.take()
+    long = line(id=one, result={"sessionId": "s" * 1000}) + b"\n" + line(id=other, result={"sessionId": "s"}) + b"\n"
+    failed, answered = [received(connection, text) for text in connection.split(long)]
+    assert isinstance(failed, Answered)
+    assert failed.id == one
+    assert "Limits.line" in str(failed.error)
+    assert isinstance(answered, Answered)
+    assert answered.error is None
+    assert sent(connection) == []
+
+
+def test_a_request_over_the_limit_is_answered_under_its_id() -> None:
+    """S-SZ-02, ER-01."""
+    connection = agent(Limits(line=100))
+    for text in connection.split(line(id="q", method="session/list", params={"x": "y" * 1000}) + b"\n"):
+        received(connection, text)
+    (answer,) = sent(connection)
+    assert error_of(answer) == ("q", -32600)
+    assert "Limits.line" in answer["error"]["message"]
+    still_serves(connection)
 
 
 def test_a_tap_sees_every_line_of_both_directions_as_it_is_on_the_wire() -> None:
@@ -859,8 +911,8 @@ def test_a_tap_sees_what_it_sends_itself_where_it_is_on_the_wire() -> None:
     connection = agent(tap=tap)
     connection.send_later(lambda out: out.extend(b'{"x":1}\n{"x":2}\n'))
     connection.send_line(b'{"x":3}\n')
-    connection.request(v2.SESSION_UPDATE, {})
-    connection.request(v2.SESSION_UPDATE, {})
+    connection.request(v2.SESSION_REQUEST_PERMISSION, {})
+    connection.request(v2.SESSION_REQUEST_PERMISSION, {})
     update = v2.UpdateSessionNotification(session_id="s", update=v2.StateUpdate(state="running"))
     connection.notify(v2.SESSION_UPDATE, update)
     assert connection.take().splitlines(keepends=True) == seen

@@ -55,7 +55,7 @@ from acpwire.wire.frames import (
     Side,
     encode,
 )
-from acpwire.wire.lines import LineBuffer
+from acpwire.wire.lines import LineBuffer, OversizedLine
 
 __all__ = [
     "Answered",
@@ -203,8 +203,12 @@ class Connection:
     def request(self, method: Method[Any, Any], params: Any) -> RequestId:
         """Send a request and return its id; an `Answered` event follows, if only by `close`.
 
-        Raises `EncodeError` where the params are no JSON, and `ConnectionClosed`.
+        Raises `EncodeError` where the params are no JSON, `ConnectionClosed`, and `UsageError` for what the other side
+        does not answer.
         """
+        if method.kind != "request" or method.side == self.role:
+            what = "a notification" if method.kind != "request" else f"for the {self.role} to answer"
+            raise UsageError(f"{method.name} is {what}, so no answer to it would ever come")
         line = self._line(Request(id=self._next_id, method=method.name, params=params))
         request_id = self._next_id
         self._next_id += 1
@@ -466,6 +470,8 @@ class Connection:
         if mended is not None:
             return self.receive(mended)
         self.counters.malformed += 1
+        if type(message.line) is OversizedLine:
+            message = msgspec.structs.replace(message, message=f"{message.message} (Limits.line)")
         if message.code is None:
             if message.method is None and message.id is not None:
                 method = self._settled(message.id)
@@ -476,7 +482,10 @@ class Connection:
         if self.closed is None and (message.id is not None or self._null_answers.allows(self._clock())):
             self._reply(self._line(ErrorResponse(id=message.id, error=error)))
             return Ignored(message, error.message)
-        return self._dropped(message, error.message)
+        beyond = (
+            "" if self.closed is not None else f"; more than Limits.parse_errors = {self.limits.parse_errors} a second"
+        )
+        return self._dropped(message, error.message + beyond)
 
     def _refused(self, message: Request[Any], request_id: RequestId, error: RequestError) -> Ignored:
         self._reply(self._line(ErrorResponse(id=request_id, error=error.object())))
@@ -556,15 +565,14 @@ class _Rate:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._since = float("-inf")
-        self._count = 0
+        self._last: deque[float] = deque(maxlen=limit)  # when so many were allowed last
 
     def allows(self, now: float) -> bool:
-        """Whether one more is allowed at `now`, in seconds; it is counted."""
-        if now - self._since >= 1:
-            self._since, self._count = now, 0
-        self._count += 1
-        return self._count <= self._limit
+        """Whether one more is allowed at `now`, in seconds; if so, it is counted."""
+        if len(self._last) == self._limit and (not self._last or now - self._last[0] < 1):
+            return False
+        self._last.append(now)
+        return True
 
 
 def _by_name(methods: Methods, sides: tuple[Side, ...], kind: Kind) -> dict[str, Method[Any, Any]]:

@@ -278,13 +278,13 @@ class Peer:
         if not self._connection.unsent:
             return
         data = self._connection.take()
-        before, self._answer_bytes = self._answer_bytes, self._connection.answer_bytes
-        self._unread.give(len(data), self._answer_bytes - before)
         if self._broken is None:
             try:
                 self._channel.send(data)
             except ConnectionClosed as error:
                 self._breaks(error)
+        before, self._answer_bytes = self._answer_bytes, self._connection.answer_bytes
+        self._unread.given(len(data), self._answer_bytes - before)
         unsent = self._channel.unsent
         self._is_stuffed = unsent > self._limits.unsent
         if unsent > self._limits.unread_answers:

@@ -43,8 +43,8 @@ class Unread:
         self.is_hopeless = False
         """Whether it was given way often enough, in vain."""
 
-    def give(self, size: int, answers: int) -> None:
-        """So many bytes are given to the channel, at most `answers` of which are answers."""
+    def given(self, size: int, answers: int) -> None:
+        """So many bytes were given to the channel, at most `answers` of which are answers."""
         self._given += size
         if answers:
             self._answers.append((self._given, answers))

@@ -271,10 +271,11 @@ OVERSIZED = {
 }
 
 
-@pytest.mark.parametrize("line", OVERSIZED.values(), ids=OVERSIZED.keys())
+@pytest.mark.parametrize("name", OVERSIZED)
 @pytest.mark.parametrize("block", [1, 1000, 100_000])
-def test_a_line_over_the_limit_is_malformed_whatever_it_begins_with(line: bytes, block: int) -> None:
-    """S-SZ-02: one error that names limit and size, under no id; the lines around it are decoded."""
+def test_a_line_over_the_limit_is_malformed_whatever_it_begins_with(name: str, block: int) -> None:
+    """S-SZ-02: one error that names limit and size; the lines around it are decoded."""
+    line = OVERSIZED[name]
     limit = 150 if len(line) < 1000 else 1000
     stream = b"1\n" + line + b"\n2\n"
     first, oversized, last = read([stream[at : at + block] for at in range(0, len(stream), block)], limit)
@@ -282,10 +283,60 @@ def test_a_line_over_the_limit_is_malformed_whatever_it_begins_with(line: bytes,
     for decode in fuzz.DECODERS:
         message = decode(oversized)
         assert isinstance(message, Malformed)
-        assert (message.code, message.id, message.method) == (-32700, None, None)
+        assert (message.code, message.id) == {"request": (-32600, 7), "response": (None, 7)}.get(name, (-32700, None))
         assert str(limit) in message.message
         assert str(len(line)) in message.message
     assert route(oversized) == Route("malformed")
+
+
+LONG = b'{"x":"' + b"y" * 3000 + b'"}'
+TOLD: dict[bytes, tuple[int | None, Any, str | None]] = {
+    b'{"jsonrpc":"2.0","id":7,"result":%s}' % LONG: (None, 7, None),
+    b'{"jsonrpc":"2.0","id":"q","error":{"code":1,"message":"m","data":%s}}' % LONG: (None, "q", None),
+    b' \t{ "id" : -7 , "result" : %s}' % LONG: (None, -7, None),
+    b'\xef\xbb\xbf{"id":7,"result":%s}' % LONG: (None, 7, None),
+    b'{"result":%s,"id":7}' % LONG: (None, None, None),
+    b'{"id":7.0,"result":%s}' % LONG: (None, None, None),
+    b'{"id":true,"result":%s}' % LONG: (None, None, None),
+    b'{"id":null,"error":%s}' % LONG: (None, None, None),
+    b'{"id":"\\ud83d","result":%s}' % LONG: (None, None, None),
+    b'{"id":9223372036854775808,"result":%s}' % LONG: (None, None, None),
+    b'{"id":7,"jsonrpc":"2.0","method":"session/list","params":%s}' % LONG: (-32600, 7, "session/list"),
+    b'{"id":"q","method":"session/list","params":%s}' % LONG: (-32600, "q", "session/list"),
+    b'{"method":"session/list","params":%s,"id":7}' % LONG: (-32700, None, "session/list"),
+    b'{"method":"session/update","params":%s}' % LONG: (-32700, None, "session/update"),
+    b'{"id":7,"method":%s}' % LONG: (-32600, 7, None),
+    b'{"id":"\xff","method":"session/list","params":%s}' % LONG: (-32700, None, None),
+    b'{"id":7%s,"result":1}' % (b"0" * 3000): (-32700, None, None),
+    b'{"id":7%s,"result":1}' % (b" " * 3000): (-32700, None, None),
+    b'{"a":%s,"id":7,"result":1}' % (b"[" * 3000): (-32700, None, None),
+    b'{"a" 1,"id":7,"result":%s}' % LONG: (-32700, None, None),
+    b'{"a":1;"id":7,"result":%s}' % LONG: (-32700, None, None),
+    b'{1:1,"id":7,"result":%s}' % LONG: (-32700, None, None),
+}
+
+
+@pytest.mark.parametrize("line", TOLD, ids=[repr(line[:40]) for line in TOLD])
+def test_of_a_line_over_the_limit_its_beginning_tells_whose_it_is(line: bytes) -> None:
+    """S-SZ-02, ER-03: a request is answered under its id, an answer never; what cannot be told is not guessed."""
+    (oversized,) = LineBuffer(1500).feed(line + b"\n")
+    for decode in fuzz.DECODERS:
+        message = decode(oversized)
+        assert isinstance(message, Malformed)
+        assert (message.code, message.id, message.method) == TOLD[line]
+
+
+def test_a_line_in_very_small_pieces_takes_little_more_than_the_line() -> None:
+    """S-SZ-01, TR-05: an object for each of them would be thirty times as much."""
+    piece, buffer = b"xy", LineBuffer()
+    tracemalloc.start()
+    for _ in range(500_000):
+        buffer.feed(bytes(memoryview(piece)))  # each an object of its own
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 1_500_000
+    assert buffer.feed(b"\n") == [piece * 500_000 + b"\n"]
+    assert buffer.feed(b"1\n") == [b"1\n"]
 
 
 @pytest.mark.parametrize("ended", [True, False], ids=["ended", "at the end of the stream"])

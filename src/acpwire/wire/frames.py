@@ -360,9 +360,7 @@ class _Reader:
     def read(self, line: bytes) -> Message:
         """Read a line; whatever is wrong with it is said by a `Malformed`."""
         if type(line) is OversizedLine:
-            return Malformed(
-                line, PARSE_ERROR, message=f"{line.size} bytes, over the limit of {line.limit} bytes a line"
-            )
+            return _oversized(line)
         try:
             try:
                 envelope = cast("_Envelope", _read_envelope(line))  # the guard is never decoded
@@ -453,6 +451,25 @@ class _Reader:
             return ErrorResponse(id=request_id, error=_ERRORS.decode(ErrorObject, members["error"]))
         except DecodeError as fault:
             return wrong(f"$.error{fault.path[1:]}", fault.message)
+
+
+def _oversized(line: OversizedLine) -> Malformed:
+    """Whoever waits for an answer in vain is told, where the beginning of the line says who that is (S-SZ-02)."""
+    message = f"{line.size} bytes, over the limit of {line.limit} bytes a line"
+    members = line.members()
+    request_id, method = members.get("id"), members.get("method")
+    if not (type(request_id) is int and -(2**63) <= request_id < 2**63) and not _is_text(request_id):
+        request_id = None
+    if "method" in members:
+        code = PARSE_ERROR if request_id is None else INVALID_REQUEST
+        return Malformed(line, code, request_id, method if _is_text(method) else None, message=message)
+    if "result" in members or "error" in members:
+        return Malformed(line, None, request_id, message=message)
+    return Malformed(line, PARSE_ERROR, message=message)
+
+
+def _is_text(value: Any) -> bool:
+    return type(value) is str and value.isprintable()  # which no lone surrogate is
 
 
 _NO_PARAMS = msgspec.Raw(b"{}")

@@ -5,7 +5,9 @@ Owns: `LineBuffer`, `OversizedLine`, `route`. Does not know: types, methods, or 
 
 from __future__ import annotations
 
+import codecs
 import io
+import json
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -16,6 +18,8 @@ DEFAULT_LIMIT = 64 * 1024 * 1024
 _WHITE = b" \t\r\n"
 _KEPT = 1024
 """How much of an oversized line is kept, to tell what it was."""
+_MANY = 1024
+"""After how many pieces of a line they become one."""
 
 
 class OversizedLine(bytes):
@@ -33,6 +37,37 @@ class OversizedLine(bytes):
         line.size, line.limit = size, limit
         return line
 
+    def members(self) -> dict[str, Any]:
+        """What can be told of the members of the message: of the last that is begun, only that it is there (None)."""
+        found: dict[str, Any] = {}
+        try:
+            text = codecs.getincrementaldecoder("utf-8")().decode(self).removeprefix("\ufeff").lstrip()
+        except UnicodeDecodeError:
+            return found
+        at, before = 0, "{"
+        while text[at : at + 1] == before:
+            try:
+                name, at = _value(text, at + 1)
+                if type(name) is not str or text[at : at + 1] != ":":
+                    break
+                found[name] = None
+                value, at = _value(text, at + 1)
+            except (ValueError, RecursionError):
+                break
+            if at < len(text):  # else it may go on
+                found[name] = value
+            before = ","
+        return found
+
+
+def _value(text: str, at: int) -> tuple[Any, int]:
+    """The JSON that begins there, and where what follows it begins. Raises `ValueError`."""
+    value, end = _scan_json(text, at + len(text[at:]) - len(text[at:].lstrip()))
+    return value, end + len(text[end:]) - len(text[end:].lstrip())
+
+
+_scan_json = json.JSONDecoder().raw_decode
+
 
 def _is_json(text: bytes) -> bool:
     try:
@@ -49,13 +84,14 @@ class LineBuffer:
     out. A line of more than `limit` bytes comes as an `OversizedLine` in its place, and is not kept while it is read.
     """
 
-    __slots__ = ("_limit", "_parts", "_size")
+    __slots__ = ("_limit", "_long", "_parts", "_size")
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
         if limit < 1:
             raise ValueError(f"the limit of a line must be positive, not {limit}")
         self._limit = limit
         self._parts: list[bytes] = []
+        self._long = bytearray()  # what goes before these, once they were many: an object a piece would be much
         self._size = 0  # of the line that has not ended, dropped bytes included
 
     def feed(self, block: bytes) -> list[bytes]:
@@ -82,14 +118,19 @@ class LineBuffer:
         """Keep a piece of a line that goes on; of one that is too long already, only the beginning."""
         self._size += len(piece)
         self._parts.append(piece)
+        if len(self._parts) == _MANY:
+            self._long += b"".join(self._parts)
+            self._parts.clear()
         if self._size > self._limit:
-            self._parts = [b"".join(part[:_KEPT] for part in self._parts[:_KEPT])[:_KEPT]]
+            self._parts = [b"".join([self._long[:_KEPT], *(part[:_KEPT] for part in self._parts[:_KEPT])])[:_KEPT]]
+            self._long.clear()
 
     def _joined(self, piece: bytes) -> bytes:
         """The whole of the line that `piece` ends."""
-        line = b"".join([*self._parts, piece])
+        line = b"".join([self._long, *self._parts, piece])
         size = self._size + len(piece) - piece.endswith(b"\n")
         self._parts, self._size = [], 0
+        self._long.clear()
         return self._checked(line, size)
 
     def _checked(self, line: bytes, size: int) -> bytes:
