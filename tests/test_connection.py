@@ -6,6 +6,7 @@ each other with garbage in between and looks at laws that hold whatever happens.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Mapping
@@ -716,9 +717,12 @@ def test_a_tap_sees_every_line_of_both_directions_as_it_is_on_the_wire() -> None
     assert b"".join(text for sender, text in seen if sender == "agent") == connection.take()
 
 
-def test_a_tap_that_raises_is_not_asked_again_and_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [OSError, asyncio.CancelledError, pytest.fail.Exception])
+def test_a_tap_that_raises_is_not_asked_again_and_loses_nothing(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
     def tap(_: Role, __: bytes) -> None:
-        raise OSError("disk full")
+        raise error("disk full")
 
     connection = agent(tap=tap)
     with caplog.at_level(logging.ERROR):

@@ -154,11 +154,17 @@ def fails(_: Role, line: bytes) -> bytes | None:
     return b"2\n" if line == b"0\n" else None
 
 
+def is_cancelled(_: Role, line: bytes) -> bytes:
+    if line.startswith(b"1"):
+        raise asyncio.CancelledError  # by a call of `result()`, say
+    return b"2\n"
+
+
 def wrong(_: Role, line: bytes) -> Any:
     return line.decode() if line.startswith(b"1") else b"2\n"
 
 
-@pytest.mark.parametrize("tap", [fails, wrong])
+@pytest.mark.parametrize("tap", [fails, is_cancelled, wrong])
 @on_each_loop
 async def test_a_tap_that_fails_loses_no_line_and_is_asked_again(
     caplog: pytest.LogCaptureFixture, tap: RelayTap

@@ -87,7 +87,7 @@ async def test_two_that_send_each_other_more_than_is_read_before_it_goes_both_ge
         Peer(left, agent, {v2.SESSION_LIST: listed}) as a,
         Peer(right, client, {v2.SESSION_REQUEST_PERMISSION: permitted}) as c,
     ):
-        answers = await asyncio.gather(
+        answers: list[Any] = await asyncio.gather(
             *[c.request(v2.SESSION_LIST, v2.ListSessionsRequest(meta=asked)) for _ in range(10)],
             *[a.request(v2.SESSION_REQUEST_PERMISSION, question) for _ in range(10)],
         )

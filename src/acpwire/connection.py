@@ -38,6 +38,7 @@ from acpwire.errors import (
     RequestError,
     UsageError,
 )
+from acpwire.failures import ENDS
 from acpwire.limits import Limits
 from acpwire.texts import HOLE, USUAL_TEXTS, Texts, UsualText
 from acpwire.wire.frames import (
@@ -464,7 +465,9 @@ class Connection:
         """What is answered to a malformed line is in it; a malformed answer fails the request that it is to (W-RS)."""
         try:
             mended = None if self._mend is None else self._mend(message)
-        except Exception:  # noqa: BLE001  # whatever a user's function raises
+        except ENDS:
+            raise
+        except BaseException:  # noqa: BLE001  # whatever a user's function raises
             _log.exception("a malformed line could not be mended")
             mended = None
         if mended is not None:
@@ -549,7 +552,9 @@ class Connection:
             while self._shown and self._tap is not None:
                 self._tap(*self._shown[0])
                 self._shown.popleft()
-        except Exception:  # noqa: BLE001  # whatever a user's function raises
+        except ENDS:
+            raise
+        except BaseException:  # noqa: BLE001  # whatever a user's function raises
             self._tap = None
             _log.exception("the tap of the connection raised, and sees no further lines")
         finally:

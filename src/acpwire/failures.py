@@ -1,6 +1,7 @@
 """What functions of a user raise where nobody waits for them: named in the log, once in full, and counted after that.
 
-Owns: who is named, which failures are of one kind, when a count is due. Does not know: what was called, or why.
+Owns: what is a failure, who is named, which failures are of one kind, when a count is due. Does not know: what was
+called, or why.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from types import FrameType
 from typing import Final
 from weakref import WeakKeyDictionary
 
-__all__ = ["log_failure"]
+__all__ = ["ENDS", "log_failure"]
 
+ENDS: Final = KeyboardInterrupt, SystemExit
+"""What a user's function may raise to end the program; whatever else it raises is its failure alone."""
 _log = logging.getLogger(__name__)
 _KINDS: Final = 100
 """Of how many kinds an owner remembers that they were told; those that are longest ago are forgotten first."""

@@ -31,7 +31,7 @@ from acpwire.errors import (
     RequestError,
     UsageError,
 )
-from acpwire.failures import log_failure
+from acpwire.failures import ENDS, log_failure
 from acpwire.trace import carried, carrying, trace_context
 from acpwire.transports import Channel, Transport, channel_of
 from acpwire.unread import Unread
@@ -51,8 +51,6 @@ TURN = 0.001
 """How many seconds of the loop's time one turn of delivering may take."""
 LINES = 32
 """After how many lines the clock is looked at, while that many take less than a turn."""
-_ENDS = KeyboardInterrupt, SystemExit
-"""What a handler may raise to end the program; whatever else it raises is its failure alone."""
 _LAST_WORDS = 1.0
 """For how many seconds a peer that reads nothing any more may still be heard."""
 FLUSH = 60 * 1024
@@ -402,7 +400,7 @@ class Peer:
                     if task is None or task.cancelling():
                         raise
                     log_failure(self, error, "a handler of notifications", "was cancelled from inside")
-                except _ENDS:
+                except ENDS:
                     self._loop.call_soon(self._take_in, list[bytes]())
                     raise
                 except BaseException as error:
@@ -435,7 +433,7 @@ class Peer:
                     if handler is not None:
                         try:
                             outcome = handler(message.params)
-                        except _ENDS:
+                        except ENDS:
                             raise
                         except BaseException as error:
                             log_failure(self, error, f"the handler of {name}")
@@ -475,7 +473,7 @@ class Peer:
                 return None
             try:
                 return handler(event.params)
-            except _ENDS:
+            except ENDS:
                 raise
             except BaseException as error:
                 log_failure(self, error, f"the handler of {event.method}")
@@ -517,7 +515,7 @@ class Peer:
             outcome = context.run(handler, request.params)
         except BaseException as error:
             self._failed(request, error)
-            if isinstance(error, _ENDS):
+            if isinstance(error, ENDS):
                 raise
             return
         if not isawaitable(outcome):
@@ -533,7 +531,7 @@ class Peer:
                 result = await outcome
             except BaseException as error:
                 self._failed(request, error)
-                if isinstance(error, _ENDS):
+                if isinstance(error, ENDS):
                     raise
             else:
                 self._succeeded(request, result, _afters.get())
@@ -601,7 +599,7 @@ def _called(callback: Callable[..., object], *arguments: Any, what: str) -> None
     """Call what is to be told of something, and does not change it whatever it raises."""
     try:
         callback(*arguments)
-    except _ENDS:
+    except ENDS:
         raise
     except BaseException:
         _log.exception("%s failed", what)

@@ -20,6 +20,7 @@ from typing import Final, TypeAlias
 
 from acpwire.connection import Role
 from acpwire.errors import ConnectionClosed
+from acpwire.failures import ENDS
 from acpwire.limits import Limits
 from acpwire.transports import Channel, Transport, channel_of
 from acpwire.wire.lines import OversizedLine
@@ -184,7 +185,9 @@ class _Lines:
                 said = tap(sender, line)
                 if said is not None:
                     lines[index] = _ended(said)
-            except Exception:  # noqa: BLE001  # whatever a user's function raises
+            except ENDS:
+                raise
+            except BaseException:  # noqa: BLE001  # whatever a user's function raises
                 self._failed()
         if begun:
             lines.insert(0, begun)
@@ -233,7 +236,9 @@ class _Lines:
         try:
             said = self._tap(self._sender, shown)
             return line if said is None else _ended(said)
-        except Exception:  # noqa: BLE001  # whatever a user's function raises
+        except ENDS:
+            raise
+        except BaseException:  # noqa: BLE001  # whatever a user's function raises
             self._failed()
             return line
 
