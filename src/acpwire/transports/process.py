@@ -259,10 +259,13 @@ class ProcessTransport(DescriptorChannel):
             await self._all_over()
         self._writer.stop()
         if not self._collected:
+            _log.info("%s (process %d) does not end by itself; it is sent SIGTERM", self._name, self.pid)
             self._signal(signal.SIGTERM)
             async with _until(begun + self._grace * _ON_SIGTERM):
                 await self._all_over()
         if not self._collected:
+            told = "%s (process %d) did not end within Limits.grace = %s s; it is killed"
+            _log.warning(told, self._name, self.pid, self._grace)
             self._signal(signal.SIGKILL)
             async with _until(self._loop.time() + _COLLECT):
                 await self._exited.wait()
