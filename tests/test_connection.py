@@ -759,7 +759,10 @@ AGENT_CALLS: list[tuple[Method[Any, Any], Any]] = [
 
 
 class TwoConnections(RuleBasedStateMachine):
-    """Two connections back to back; every line that one sends arrives at the other later, in order."""
+    """Two connections back to back; every line that one sends arrives at the other later, in order.
+
+    Somebody else puts lines between theirs, anywhere; what is answered to these is looked at, and goes nowhere.
+    """
 
     owed = Bundle("owed")
     """Requests that have arrived at the side that is named, and wait for its answer."""
@@ -767,19 +770,50 @@ class TwoConnections(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.ends: dict[Role, Connection] = {"agent": agent(), "client": client()}
-        self.wires: dict[Role, bytearray] = {"agent": bytearray(), "client": bytearray()}  # towards that side
+        self.wires: dict[Role, list[tuple[bytes, bool]]] = {"agent": [], "client": []}
+        """Lines towards that side, their line feeds included, and whether they are somebody else's."""
+        self.begun: dict[Role, int] = {"agent": 0, "client": 0}  # so much of the first has arrived
         self.waiting: dict[Role, set[int | str]] = {"agent": set(), "client": set()}
         self.settled: dict[Role, list[int | str]] = {"agent": [], "client": []}
         self.told: dict[Role, list[str]] = {"agent": [], "client": []}
         self.heard: dict[Role, list[str]] = {"agent": [], "client": []}
-        self.asked: dict[Role, set[int | str]] = {"agent": set(), "client": set()}
+        self.due: dict[Role, set[int | str]] = {"agent": set(), "client": set()}
+        """Ids of requests that have arrived at that side, and were not answered."""
 
     def other(self, side: Role) -> Role:
         return "client" if side == "agent" else "agent"
 
     def move(self, side: Role) -> None:
         """What a side has sent is on its way."""
-        self.wires[self.other(side)] += self.ends[side].take()
+        *lines, rest = self.ends[side].take().split(b"\n")
+        assert rest == b""
+        self.wires[self.other(side)] += [(one + b"\n", False) for one in lines]
+
+    def put(self, side: Role, data: st.DataObject, text: bytes) -> None:
+        """A line of somebody else is on its way to a side, before, between or after those that are."""
+        wire = self.wires[side]
+        place = data.draw(st.integers(1 if self.begun[side] else 0, len(wire)))
+        wire.insert(place, (text + b"\n", True))
+
+    @staticmethod
+    def members_of(value: Any) -> dict[str, Any]:
+        """The members of a JSON object; none where it is no object."""
+        try:
+            return msgspec.convert(value, dict[str, Any])
+        except msgspec.ValidationError:
+            return {}
+
+    @staticmethod
+    def value_of(text: bytes) -> Any:
+        """What a line holds; None where that is no JSON."""
+
+        def refuse(constant: str) -> None:
+            raise ValueError(constant)
+
+        try:
+            return json.loads(text.decode().removeprefix("\ufeff"), parse_constant=refuse)
+        except (ValueError, RecursionError):
+            return None
 
     @rule(side=st.sampled_from(["agent", "client"]), data=st.data())
     def ask(self, side: Role, data: st.DataObject) -> None:
@@ -806,29 +840,84 @@ class TwoConnections(RuleBasedStateMachine):
         self.told[side].append(text)
         self.move(side)
 
-    @rule(target=owed, side=st.sampled_from(["agent", "client"]), part=st.floats(0, 1))
+    @rule(target=owed, side=st.sampled_from(["agent", "client"]), part=st.just(1.0) | st.floats(0, 1))
     def arrive(self, side: Role, part: float) -> Any:
         """A part of what is on its way to a side arrives, cut anywhere."""
         end, wire = self.ends[side], self.wires[side]
-        size = max(1, int(len(wire) * part)) if wire else 0
-        block = bytes(wire[:size])
-        del wire[:size]
+        whole = b"".join(text for text, _ in wire)[self.begun[side] :]
+        block = whole[: max(1, int(len(whole) * part))]
+        whose: list[tuple[bytes, bool]] = []
+        size = self.begun[side] + len(block)
+        while wire and len(wire[0][0]) <= size:
+            text, is_others = wire.pop(0)
+            size -= len(text)
+            if text.strip(b" \t\r\n"):
+                whose.append((text, is_others))
+        self.begun[side] = size
         arrived: list[int | str] = []
-        for one in end.split(block):
-            event = received(end, one)
+        lines = end.split(block)
+        assert len(lines) == len(whose)
+        for one, (text, is_others) in zip(lines, whose, strict=True):
+            assert one.strip() == text.strip()
+            event, answers = self.look(side, one)
+            if is_others:
+                self.settle(side, event)
+                continue
+            self.wires[self.other(side)] += [(answer + b"\n", False) for answer in answers]
             if isinstance(event, Request):
-                assert event.id not in arrived
+                assert not answers
                 arrived.append(event.id)
+                self.due[side].add(event.id)
             elif isinstance(event, Answered):
-                assert event.id in self.waiting[side], "answered once, and was waiting"
                 self.waiting[side].discard(event.id)
                 self.settled[side].append(event.id)
             elif isinstance(event, Notification):
                 params: Any = event.params
                 self.heard[self.other(side)].append(params.session_id if side == "agent" else params.update.message_id)
-        self.asked[side].update(arrived)
-        self.move(side)
         return (side, arrived)
+
+    def settle(self, side: Role, event: Event) -> None:
+        """What is due after a line of somebody else: it changes nothing that is owed."""
+        end = self.ends[side]
+        if isinstance(event, Answered):
+            self.waiting[side].discard(event.id)
+            self.settled[side].append(event.id)
+        elif isinstance(event, Request):
+            end.answer(event.id)
+            assert len(sent(end)) == 1
+
+    def look(self, side: Role, one: bytes) -> tuple[Event, list[bytes]]:
+        """Have a side receive a line; the event, and the lines that it has answered by itself."""
+        end, due = self.ends[side], self.due[side]
+        assert end.unsent == 0
+        before = end.counters.answers
+        event = received(end, one)
+        answers = end.take().splitlines()
+        assert len(answers) == end.counters.answers - before <= (0 if end.closed else 1)
+        members = self.members_of(self.value_of(one))
+        is_told = type(members.get("method")) is str and "id" not in members
+        request_id = members.get("id")
+        if is_told:
+            assert not answers, "no notification is answered, known or unknown (ER-01)"
+        elif type(members.get("method")) is str and type(request_id) in {int, str} and request_id in due:
+            assert isinstance(event, Ignored), "the first with this id is still to be answered"
+            if not end.closed:
+                ((found, code),) = [error_of(json.loads(answer)) for answer in answers]
+                assert (found, type(found)) == (request_id, type(request_id))
+                assert code == (event.message.code if isinstance(event.message, Malformed) else -32600)
+        to_cancel = self.members_of(members.get("params")).get("requestId")
+        is_cancel = is_told and members["method"] == "$/cancel_request" and type(to_cancel) in {int, str}
+        if is_cancel and to_cancel in due:
+            assert isinstance(event, CancelRequested)
+            assert (event.id, type(event.id)) == (to_cancel, type(to_cancel))
+        else:
+            assert not isinstance(event, CancelRequested), "only of what is owed (RC-05)"
+        if isinstance(event, Answered):
+            assert event.id in self.waiting[side], "answered once, and was waiting"
+        elif isinstance(event, Request):
+            assert event.id not in due
+        assert end.owed == due | ({event.id} if isinstance(event, Request) else set())
+        return event, answers
 
     @rule(found=consumes(owed), fails=st.booleans())
     def answer(self, found: tuple[Role, list[int | str]], fails: bool) -> None:
@@ -843,6 +932,7 @@ class TwoConnections(RuleBasedStateMachine):
             else:
                 end.answer(request_id, {"sessions": [], "sessionId": "s", "outcome": {"outcome": "cancelled"}})
             assert request_id not in end.owed
+            self.due[side].discard(request_id)
         self.move(side)
 
     @rule(side=st.sampled_from(["agent", "client"]), data=st.data(), forget=st.booleans())
@@ -854,26 +944,50 @@ class TwoConnections(RuleBasedStateMachine):
             self.waiting[side].discard(request_id)
         self.move(side)
 
-    @rule(side=st.sampled_from(["agent", "client"]), text=GARBAGE)
-    def garbage(self, side: Role, text: bytes) -> None:
-        """A line from nobody, where the wire has no half line."""
-        end, wire = self.ends[side], self.wires[side]
-        if wire or end.closed or b"\n" in text:
-            return
-        before = end.counters.answers
-        owed = end.owed
-        for one in [*end.split(text + b"\n")]:
-            event = received(end, one)
-            if isinstance(event, Answered):
-                self.waiting[side].discard(event.id)
-                self.settled[side].append(event.id)
-            elif isinstance(event, Request):
-                end.answer(event.id)
-        assert end.counters.answers - before <= 1
-        assert end.owed == owed, "garbage changes nothing that is owed"
-        end.take()  # the other side never asked, so it would only drop the answer
+    @rule(side=st.sampled_from(["agent", "client"]), data=st.data(), text=GARBAGE)
+    def garbage(self, side: Role, data: st.DataObject, text: bytes) -> None:
+        """Whatever somebody else says."""
+        for one in text.split(b"\n"):
+            self.put(side, data, one)
+
+    @rule(
+        side=st.sampled_from(["agent", "client"]),
+        data=st.data(),
+        name=st.sampled_from(["_x/told", "no/such", "$/other", "session/list", "session/request_permission", ""]),
+        params=st.sampled_from([{}, {"params": {}}, {"params": {"sessionId": 5}}, {"params": 5}, {"result": {}}]),
+    )
+    def tell_nonsense(self, side: Role, data: st.DataObject, name: str, params: dict[str, Any]) -> None:
+        """Somebody else sends a notification that is none of this side's, some of the wrong kind or shape, too."""
+        self.put(side, data, line(method=name, **params))
+
+    @rule(
+        side=st.sampled_from(["agent", "client"]),
+        data=st.data(),
+        call=st.sampled_from([*CLIENT_CALLS, *AGENT_CALLS]),
+    )
+    def ask_again(self, side: Role, data: st.DataObject, call: tuple[Method[Any, Any], Any]) -> None:
+        """Somebody else asks with an id that is in flight, or on its way, or like one that is (S-CA-04)."""
+        due = sorted(self.due[side], key=str)
+        known = [*due, *self.waiting[self.other(side)] - self.due[side], 10**6]
+        request_id = data.draw(st.sampled_from(due or known) | st.sampled_from([*known, *map(str, known)]))
+        method, params = call
+        self.put(side, data, line(id=request_id, method=method.name, params=json.loads(v2.encode(params))))
+
+    @rule(side=st.sampled_from(["agent", "client"]), data=st.data())
+    def cancel_any(self, side: Role, data: st.DataObject) -> None:
+        """Somebody else cancels a request that is in flight, has been, will be, or is only like one that is."""
+        due = sorted(self.due[side], key=str)
+        known = [*due, *self.waiting[self.other(side)] | self.waiting[side] | {*self.settled[self.other(side)]}, 10**6]
+        alike: list[Any] = [*map(str, known), *map(float, known), None, True]
+        request_id = data.draw(st.sampled_from(due or known) | st.sampled_from([*known, *alike]))
+        self.put(side, data, line(method="$/cancel_request", params={"requestId": request_id}))
 
     @rule(side=st.sampled_from(["agent", "client"]))
+    def leave(self, side: Role) -> None:
+        """A side closes, once something has happened."""
+        if len(self.settled["agent"]) + len(self.settled["client"]) > 3:
+            self.close(side)
+
     def close(self, side: Role) -> None:
         end = self.ends[side]
         expected: set[int | str] = set() if end.closed else self.waiting[side]
@@ -881,6 +995,7 @@ class TwoConnections(RuleBasedStateMachine):
         assert set(failed) == expected
         assert len(failed) == len(set(failed))
         self.waiting[side].clear()
+        self.due[side].clear()
         self.settled[side] += failed
 
     @invariant()
@@ -888,6 +1003,7 @@ class TwoConnections(RuleBasedStateMachine):
         for side in ("agent", "client"):
             assert self.heard[side] == self.told[side][: len(self.heard[side])]
             assert len(self.settled[side]) == len(set(self.settled[side])), "one answer a request"
+            assert self.ends[side].owed == self.due[side]
             if self.ends[side].closed is None:
                 assert self.ends[side].is_waiting == bool(self.waiting[side])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import json
 from typing import Any
 
@@ -21,6 +22,18 @@ from tests.transports.loops import cancelled_at, on_each_loop, walk
 LIST = v2.ListSessionsRequest()
 PLAN = v2.PlanUpdate(plan=v2.PlanItems(plan_id="p", entries=[]))
 PING = {"jsonrpc": "2.0", "method": "_acme/ping"}
+
+
+class Code(enum.IntEnum):
+    """A number."""
+
+    PARSE = -32700
+
+
+class Word(enum.StrEnum):
+    """A text."""
+
+    TEXT = "t"
 
 
 class Echo(Agent):
@@ -226,6 +239,53 @@ async def test_an_object_is_compared_as_one_and_a_text_to_the_byte() -> None:
             await other.expect('{"b":1,"a":2}')
         with pytest.raises(AssertionError, match=r"received b'\[1\]'"):
             await other.expect({"a": 2})
+
+
+EQUAL_IN_PYTHON: list[tuple[Any, str, str]] = [
+    (1, "true", "`$.x` is True, not 1"),
+    (True, "1", "`$.x` is 1, not True"),
+    (0, "false", "`$.x` is False, not 0"),
+    (1, "1.0", "`$.x` is 1.0, not 1"),
+    (1.0, "1", "`$.x` is 1, not 1.0"),
+    (False, "0.0", "`$.x` is 0.0, not False"),
+    ([0, [1]], "[0, [true]]", "`$.x[1][0]` is True, not 1"),
+    ({"y": [{"z": 2}]}, '{"y": [{"z": 2.0}]}', "`$.x.y[0].z` is 2.0, not 2"),
+]
+UNEQUAL: list[tuple[Any, str, str]] = [
+    (1, '"1"', "`$.x` is '1', not 1"),
+    (None, "0", "`$.x` is 0, not None"),
+    ([1], "[1, 2]", "`$.x` has 2 items, not 1"),
+    ([1, 2], "[1, 3]", "`$.x[1]` is 3, not 2"),
+    ([], "{}", "`$.x` is {}, not []"),
+    ({}, "[]", "`$.x` is [], not {}"),
+    ({}, "null", "`$.x` is None, not {}"),
+    ({"y": None}, "{}", "`$.x.y` is missing"),
+    ({}, '{"y": null}', "`$.x.y` is not expected"),
+]
+
+
+@pytest.mark.parametrize(("expected", "found", "where"), [*EQUAL_IN_PYTHON, *UNEQUAL])
+@on_each_loop
+async def test_values_are_compared_as_json_and_what_differs_is_said(expected: Any, found: str, where: str) -> None:
+    """ER-02: True, 1 and 1.0 are one value to Python and three on the wire, at any depth."""
+    left, right = pair_of_transports()
+    line = f'{{"jsonrpc": "2.0", "x": {found}, "last": 0}}'
+    async with ScriptedPeer(left) as one, ScriptedPeer(right) as other:
+        await one.send(line, line)
+        await other.expect({"last": 0, "x": json.loads(found), "jsonrpc": "2.0"})
+        with pytest.raises(AssertionError) as failed:
+            await other.expect({"jsonrpc": "2.0", "x": expected, "last": 0})
+        assert str(failed.value).endswith(f"received {line.encode()!r}: {where}")
+
+
+@on_each_loop
+async def test_what_is_expected_may_hold_what_json_writes_as_its_own_values() -> None:
+    left, right = pair_of_transports()
+    async with ScriptedPeer(left) as one, ScriptedPeer(right) as other:
+        await one.send('{"a": [1, "t"], "b": -32700}', "no json")
+        await other.expect({"b": Code.PARSE, "a": (1, Word.TEXT)})
+        with pytest.raises(AssertionError, match=r"received b'no json', which is no JSON$"):
+            await other.expect({})
 
 
 @on_each_loop

@@ -7,6 +7,10 @@ the name of its limit, so that whoever meets it can set it.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from types import NoneType
+from typing import Any, Final
+
+from acpwire.errors import UsageError
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -18,7 +22,8 @@ __all__ = ["Limits"]
 class Limits:
     """The limits of one connection: sizes in bytes, times in seconds.
 
-    Raises `ValueError` for a limit below zero, and for one of zero where nothing would ever pass.
+    Sizes and counts are whole numbers, times any numbers. Raises `UsageError` that names the limit for a value of
+    another type, for one below zero, and for zero where nothing would ever pass.
     """
 
     line: int = 64 * MIB
@@ -49,8 +54,16 @@ class Limits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value, least = getattr(self, field.name), 1 if field.name in _AT_LEAST_ONE else 0
-            if value is not None and value < least:
-                raise ValueError(f"Limits.{field.name} must be at least {least}, not {value}")
+            what, types = _KINDS[str(field.type)]
+            # None is no number, and True one that nobody means; NaN is not at least anything
+            if not isinstance(value, types) or isinstance(value, bool) or not (value is None or value >= least):
+                raise UsageError(f"Limits.{field.name} must be {what} of at least {least}, not {value!r}")
 
 
-_AT_LEAST_ONE = frozenset({"line", "requests", "stream"})
+_AT_LEAST_ONE: Final = frozenset({"line", "requests", "stream"})
+_KINDS: Final[dict[str, tuple[str, tuple[type[Any], ...]]]] = {
+    "int": ("a whole number", (int,)),
+    "float": ("a number", (int, float)),
+    "float | None": ("None or a number", (int, float, NoneType)),
+}
+"""How a limit is annotated -> what it must be, and the types that are."""

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, cast
 
 from acpwire import client as client_end
 from acpwire import transports, v2
@@ -162,14 +162,20 @@ class ScriptedPeer:
         return json.loads(await self.receive())
 
     async def expect(self, *lines: Line) -> None:
-        """The next lines are these; one given as an object may have its members in any order."""
+        """The next lines are these; one given as an object may have its members in any order.
+
+        Values are the same where their JSON types are, too: True is not 1, nor is 1.0.
+        """
         for line in lines:
             try:
                 found = await self.receive()
             except (AssertionError, EOFError) as error:
                 raise AssertionError(f"{error}; expected {line!r}") from None
-            if found != _bytes(line) and (not isinstance(line, Mapping) or json.loads(found) != line):
-                raise AssertionError(f"expected {line!r}, received {found!r}")
+            if found == _bytes(line):
+                continue
+            where = _difference_of_line(line, found) if isinstance(line, Mapping) else ""
+            if where is not None:
+                raise AssertionError(f"expected {line!r}, received {found!r}{where}")
 
     async def expect_nothing(self) -> None:
         """The other end has sent nothing that was not received here, and still answers."""
@@ -193,3 +199,40 @@ def _bytes(line: Line) -> bytes:
     if isinstance(line, Mapping):
         return json.dumps(line, separators=(",", ":")).encode()
     return line.encode() if isinstance(line, str) else line
+
+
+def _difference_of_line(expected: Mapping[str, Any], line: bytes) -> str | None:
+    """Where a line holds another value than was expected; None where it holds that."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return ", which is no JSON"
+    return _difference(expected, found, "$")
+
+
+def _difference(expected: Any, found: Any, path: str) -> str | None:
+    """Where a JSON value is first another than was expected, in a few words; None where it is the same.
+
+    In Python True, 1 and 1.0 are equal; on the wire an id of one is no id of another (ER-02).
+    """
+    if isinstance(expected, Mapping) and isinstance(found, dict):
+        wanted, got = cast("Mapping[str, Any]", expected), cast("dict[str, Any]", found)
+        for key in [*wanted, *got]:
+            if key not in wanted or key not in got:
+                return f": `{path}.{key}` is {'not expected' if key in got else 'missing'}"
+        pairs = [(wanted[key], got[key], f"{path}.{key}") for key in wanted]
+    elif isinstance(expected, list | tuple) and isinstance(found, list):
+        items, others = cast("Sequence[Any]", expected), cast("Sequence[Any]", found)
+        if len(items) != len(others):
+            return f": `{path}` has {len(others)} items, not {len(items)}"
+        pairs = [(one, others[index], f"{path}[{index}]") for index, one in enumerate(items)]
+    else:
+        is_same = _json_type(expected) is _json_type(found) and bool(expected == found)
+        return None if is_same else f": `{path}` is {found!r}, not {expected!r}"
+    return next((where for pair in pairs if (where := _difference(*pair)) is not None), None)
+
+
+def _json_type(value: Any) -> type[object]:
+    """What a value is in JSON; an enum's member is what its value is, and what is no scalar, an object."""
+    kinds: tuple[type[object], ...] = (bool, int, float, str)
+    return next((kind for kind in kinds if isinstance(value, kind)), object)
