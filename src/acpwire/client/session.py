@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
@@ -19,7 +19,7 @@ from acpwire.streams import Feed, Stream
 from acpwire.transcript import Terminal, ToolCall, Transcript
 from acpwire.wire.frames import Method
 
-from .prompts import End, Prompt, Turn, Turns, answer_of
+from .prompts import WORDS, End, Prompt, Turn, Turns, answer_of
 
 if TYPE_CHECKING:
     from .agents import AgentConnection
@@ -55,6 +55,8 @@ _NOTICED: Final = frozenset(
     }
 )
 """The classes of updates that say something of the session itself; all others go by without a look."""
+_LISTENING: Final = _NOTICED | WORDS
+"""The same, where it matters that the agent speaks."""
 _TOLD: Final = (v2.UserMessage, v2.UserMessageChunk, v2.AgentMessage, v2.AgentMessageChunk)
 """What a `Turn`'s text is made of."""
 
@@ -105,6 +107,7 @@ class ClientSession:
         )
         """The transcript, where the connection keeps them; None otherwise."""
         self._turns = Turns()
+        self._noticed: frozenset[type] = _NOTICED
         self._feeds: list[Feed[v2.SessionUpdate]] = []
         self._until_idle: list[Feed[v2.SessionUpdate]] = []  # of those
         self._put: Callable[[v2.SessionUpdate, int], bool] | None = None  # into all of them, if there are any
@@ -278,7 +281,7 @@ class ClientSession:
         """Take an update of `size` bytes: into the transcript, what is known of the session, and every open stream."""
         if self.kept is not None:
             self.kept.apply(update)
-        is_tracked = update.__class__ in _NOTICED and self._notice(update)
+        is_tracked = update.__class__ in self._noticed and self._notice(update)
         put = self._put
         if put is not None:
             self._total = total = self._total + size
@@ -286,6 +289,7 @@ class ClientSession:
                 self._sweep()
         if is_tracked:
             self._work_ended(self._turns.see(update, self._total))
+            self._noticed = _LISTENING if self._turns.listens else _NOTICED
 
     def _notice(self, update: v2.SessionUpdate) -> bool:
         """What an update says of the session itself. Returns whether prompts may end by it."""
@@ -294,6 +298,8 @@ class ClientSession:
                 self.state = update
                 return True
             case v2.UserMessage() | v2.UserMessageChunk():
+                return True
+            case v2.AgentMessage() | v2.AgentMessageChunk() | v2.AgentThought() | v2.AgentThoughtChunk():
                 return True
             case v2.UnknownVariant(tag="state_update"):
                 self.state = update
@@ -359,11 +365,12 @@ class ClientSession:
     @contextmanager
     def replaying(self) -> Generator[None]:
         """What comes in here may be known already."""
-        if self.kept is None:
-            yield
-        else:
-            with self.kept.replaying():
+        self._turns.replay()
+        try:
+            with nullcontext() if self.kept is None else self.kept.replaying():
                 yield
+        finally:
+            self._work_ended(self._turns.replayed())
 
     def end(self, error: ConnectionClosed | None) -> None:
         """Nothing comes any more; None: as the session was closed."""
