@@ -238,6 +238,22 @@ async def test_initialization_can_be_repeated_and_a_failed_repeat_changes_nothin
 
 
 @on_each_loop
+async def test_initialization_is_not_repeated_after_the_first_other_request() -> None:
+    """IN-05: not even while that has no answer, or after it was refused."""
+    async with connected() as (script, agent):
+        asking = asyncio.create_task(agent.new_session(cwd="/"))
+        request = await script.asked("session/new")
+        with pytest.raises(UsageError, match="IN-05"):
+            await agent.initialize()
+        await script.send(failure(request, -32000))
+        with pytest.raises(AuthRequired):
+            await asking
+        with pytest.raises(UsageError, match="IN-05"):
+            await agent.initialize()
+        await script.expect_nothing()
+
+
+@on_each_loop
 async def test_waiting_for_the_first_answer_has_a_limit_if_one_is_set() -> None:
     left, right = pair()
     async with Script(left) as script:

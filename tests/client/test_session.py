@@ -233,6 +233,89 @@ async def test_a_resume_that_fails_leaves_no_session_and_a_known_one_as_it_was()
         assert session.cwd == "/work"
 
 
+def requests(session: ClientSession) -> list[Any]:
+    """One of each kind that needs a session which is set up; none of them is awaited yet."""
+    return [
+        session.prompt("early"),
+        session.ask("early"),
+        session.set_config_option("fast", True),
+        session.cancel_tool_call("t"),
+        session.cancel_terminal("t"),
+    ]
+
+
+@pytest.mark.parametrize("outcome", ["success", "failure", "cancelled"])
+@on_each_loop
+async def test_a_session_is_of_no_use_until_it_is_resumed_nor_where_that_fails(outcome: str) -> None:
+    """PL-03: its updates are told during the replay, and there it may be found; nothing goes out."""
+    seen: list[str] = []
+
+    class Sees(Client):
+        def update(self, session: ClientSession, update: v2.SessionUpdate) -> None:
+            seen.append(session.id)
+
+    async with connected(Sees()) as (script, agent):
+        resuming = asyncio.create_task(agent.resume_session("r", cwd="/", replay=True))
+        request = await script.asked("session/resume")
+        await script.told(user("u0"), chunk("old"), session="r")
+        await settled(script)
+        session = agent.sessions["r"]
+        assert seen == ["r", "r"]
+        for asking in requests(session):
+            with pytest.raises(UsageError, match="PL-03"):
+                await asking
+        await script.expect_nothing()
+        if outcome == "success":
+            await script.told(IDLE, session="r")
+            await script.send(answer(request, {}))
+            assert await resuming is session
+            await prompted(script, session)
+            return
+        if outcome == "failure":
+            await script.send(failure(request, -32602))
+            with pytest.raises(RequestError):
+                await resuming
+        else:
+            resuming.cancel()
+            await asyncio.wait([resuming])
+            await script.asked("$/cancel_request")
+        for asking in requests(session):
+            with pytest.raises(UsageError, match="resume it first"):
+                await asking
+        await session.cancel()
+        await session.close()
+        await script.expect_nothing()
+
+
+@on_each_loop
+async def test_a_session_that_is_open_is_of_use_while_it_is_resumed_again() -> None:
+    """PL-03 is of the first prompt; a resume that fails leaves it as it was."""
+    async with session_of() as (script, session):
+        resuming = asyncio.create_task(session.agent.resume_session(session))
+        request = await script.asked("session/resume")
+        prompt = await prompted(script, session)
+        await script.send(failure(request, -32603))
+        with pytest.raises(RequestError):
+            await resuming
+        await script.told(RUNNING, IDLE)
+        assert await prompt.wait() == "end_turn"
+
+
+@on_each_loop
+async def test_a_session_that_was_closed_asks_for_nothing_any_more() -> None:
+    """CA-01, CA-12, SS-25: cancelling and closing it is nothing to do; its id may be another's by now."""
+    async with session_of() as (script, session):
+        await while_(script.answered("session/close", {}), session.close())
+        await while_(script.answered("session/resume", {}), session.agent.resume_session(session))
+        for asking in requests(session):
+            with pytest.raises(UsageError, match="resume it first"):
+                await asking
+        await session.cancel()
+        await session.close()
+        await script.expect_nothing()
+        assert list(session.agent.sessions) == ["s"]
+
+
 @on_each_loop
 async def test_a_session_is_not_resumed_twice_at_once() -> None:
     async with connected() as (script, agent):

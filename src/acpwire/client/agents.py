@@ -24,7 +24,7 @@ from acpwire.errors import ConnectionClosed, DecodeError, UsageError, VersionMis
 from acpwire.limits import Limits
 from acpwire.peer import Handler, Peer
 from acpwire.transports import ProcessTransport, Transport, spawn_process
-from acpwire.wire.frames import Malformed, Method, Methods
+from acpwire.wire.frames import Malformed, Method, Methods, RequestId
 
 from .answers import Answers
 from .early import Early
@@ -155,7 +155,7 @@ class AgentConnection:
         self._resuming: set[str] = set()
         self._updates = client.update if overrides(client, "update") else None
         methods: Methods = {**v2.METHODS, **{(one.name, one.side, one.kind): one for one in extensions}}
-        connection = _Connection("client", v2.decode_from_agent, methods, limits=limits, tap=tap)
+        self._connection = connection = _Connection("client", v2.decode_from_agent, methods, limits=limits, tap=tap)
         connection.ended = self._ended_at_once
         handlers: dict[Method[Any, Any], Handler] = {
             v2.SESSION_UPDATE: self._update,
@@ -199,7 +199,13 @@ class AgentConnection:
             raise UsageError(f"IN-14: the agent {self.info.name!r} does not offer {path}")
 
     async def initialize(self) -> None:
-        """The handshake; `connect` does it (IN-01..IN-05). Raises as `connect` does."""
+        """The handshake; `connect` does it (IN-01..IN-05). Raises as `connect` does.
+
+        It may be repeated as long as nothing else was asked for, and not after that, with `UsageError`; a repeat that
+        fails changes nothing (IN-05).
+        """
+        if self._connection.has_asked:
+            raise UsageError("IN-05: the handshake may be repeated only before the first other request")
         request = v2.InitializeRequest(
             protocol_version=VERSION, info=self._client.info, capabilities=self._client.capabilities()
         )
@@ -566,9 +572,16 @@ class AgentConnection:
 
 
 class _Connection(Connection):
-    """Tells that it is closed in the moment that it is."""
+    """Tells that it is closed in the moment that it is, and knows whether more than the handshake was asked for."""
 
     ended: Callable[[ConnectionClosed], None]
+    has_asked = False
+
+    def request(self, method: Method[Any, Any], params: Any) -> RequestId:
+        """Send a request, as any is sent."""
+        request_id = super().request(method, params)
+        self.has_asked = self.has_asked or method.name != v2.INITIALIZE.name
+        return request_id
 
     def close(self, cause: ConnectionClosed) -> list[Answered]:
         """End the connection, as any is ended."""

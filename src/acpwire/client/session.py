@@ -116,6 +116,7 @@ class ClientSession:
         self._questions: set[asyncio.Future[None]] = set()  # that wait for their answers
         self._stopping: set[str] = set()  # tool calls and terminals that were asked to
         self._is_closed = False
+        self._is_set_up = state == "idle" or parent is not None  # else it is being resumed (PL-03)
 
     def __repr__(self) -> str:
         return f"<ClientSession {self.id} {'busy' if self.is_busy else 'idle'}>"
@@ -155,8 +156,7 @@ class ClientSession:
         (RC-01).
         """
         self._own("session/prompt")
-        if self._is_closed and self.agent.closed is None:
-            raise UsageError(f"the session {self.id} was closed; resume it first")
+        self._usable()
         blocks = _blocks(content)
         if not blocks:
             raise UsageError("PL-05: a prompt needs at least one block")
@@ -193,13 +193,17 @@ class ClientSession:
         return Turn(answer_of(story, prompt.message_id), prompt.stop_reason, prompt.usage, prompt.error)
 
     async def cancel(self) -> None:
-        """Have the agent stop: its work, and the prompts that it holds (CA-01).
+        """Have the agent stop: its work, and the prompts that it holds (CA-01), at any time.
+
+        Of a session that was closed nothing is left to stop (CA-12): nothing is sent.
 
         Unfinished tool calls are marked at once, provisionally; what the agent still says of them counts (CA-02,
         CA-08). Questions that wait for an answer are answered as cancelled (CA-03).
         """
         if not self.can_cancel:
             raise UsageError(f"SA-06: the agent does not let the work of child {self.id} be cancelled")
+        if self._is_closed and self.agent.closed is None:
+            return
         if self.kept is not None:
             self.kept.cancel_unfinished()
         self._cancel_questions()
@@ -225,8 +229,10 @@ class ClientSession:
     # --- other requests -------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """End the session; one that the agent does not know any more is fine (SS-25, SS-26)."""
+        """End the session; one that is over, or that the agent does not know any more, is fine (SS-25, SS-26)."""
         self._own("session/close")
+        if self._is_closed and self.agent.closed is None:
+            return
         with not_found_is_fine():
             await self.agent.peer.request(v2.SESSION_CLOSE, v2.CloseSessionRequest(session_id=self.id))
         self.end(None)
@@ -235,6 +241,7 @@ class ClientSession:
     async def set_config_option(self, config_id: str, value: str | bool) -> Sequence[v2.SessionConfigOption]:
         """Set an option, and return all of them as they are now (CO-04, CO-06)."""
         self._own("session/set_config_option")
+        self._usable()
         request: v2.SetSessionConfigOptionRequest
         if isinstance(value, bool):
             request = v2.SetSessionConfigOptionBooleanRequest(session_id=self.id, config_id=config_id, value=value)
@@ -248,7 +255,7 @@ class ClientSession:
         return response.config_options
 
     async def set_title(self, title: str) -> str:
-        """Name the session, and return the name that was stored (UN-04)."""
+        """Name the session, open or not, and return the name that was stored (UN-04)."""
         self._own("session/set_title")
         self.agent.need("session.title")
         request = v2.SetSessionTitleRequest(session_id=self.id, title=title)
@@ -356,6 +363,7 @@ class ClientSession:
 
     def set_up(self, request: Any, response: Any) -> None:
         """It is as it was asked for, and what the response says, where no update has said it already (SS-08, SU-12)."""
+        self._is_set_up = True
         self._cwd, self._directories = request.cwd, tuple(request.additional_directories)
         if v2.ConfigOptionUpdate not in self._reported:
             self.config_options = response.config_options
@@ -422,6 +430,7 @@ class ClientSession:
         self, method: Method[Any, Any], request: Any, entity: ToolCall | Terminal | None, requirement: str, name: str
     ) -> None:
         """Have a tool call or a terminal cancelled, unless that is needless."""
+        self._usable()
         if entity is None:
             if self.kept is not None:
                 raise UsageError(f"{requirement}: the agent has not told of {name} in this session")
@@ -450,6 +459,14 @@ class ClientSession:
                 f"PL-04: no agent says that it takes {block.tag!r} blocks; check=False sends it all the same"
             )
         self.agent.need(need)
+
+    def _usable(self) -> None:
+        """Raise `UsageError` where the agent does not have the session now; a connection that is closed says so."""
+        if self.agent.closed is None:
+            if self._is_closed:
+                raise UsageError(f"the session {self.id} was closed, or never came to be; resume it first")
+            if not self._is_set_up:
+                raise UsageError(f"PL-03: the session {self.id} is being resumed; wait for resume_session")
 
     def _own(self, method: str) -> None:
         if self.parent is not None:
