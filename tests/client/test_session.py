@@ -453,6 +453,55 @@ async def test_a_title_is_what_the_agent_stored() -> None:
         await script.expect_nothing()
 
 
+def saved(session: ClientSession) -> list[tuple[Any, Any]]:
+    """Options and commands of a session, as they are in what its transcript saves; None where nothing is."""
+    again = acpwire.Transcript.load(session.transcript.save())
+    return [(session.config_options, again.config), (session.available_commands, again.commands)]
+
+
+@on_each_loop
+async def test_what_answers_say_of_options_and_commands_is_in_the_transcript() -> None:
+    """CO-06, SS-08, SU-12: one truth, whoever said it last; none where nobody did."""
+    async with session_of() as (script, session):
+        assert saved(session) == [((), None), ((), None)]
+        made = script.answered(
+            "session/new", {"sessionId": "t", "configOptions": [OPTION], "availableCommands": [COMMAND]}
+        )
+        other = await while_(made, session.agent.new_session(cwd="/"))
+        for said, kept in saved(other):
+            assert len(said) == 1
+            assert tuple(said) == kept
+        assert other.transcript.config == tuple(other.config_options)
+        changed = script.answered("session/set_config_option", {"configOptions": [option(True)]})
+        await while_(changed, other.set_config_option("fast", True))
+        assert values(other) == [True]
+        assert saved(other)[0] == (other.config_options, tuple(other.config_options))
+        await script.told({"sessionUpdate": "config_option_update", "configOptions": [option(False)]}, session="t")
+        await settled(script)
+        assert values(other) == [False]
+        assert saved(other)[0] == (other.config_options, tuple(other.config_options))
+        await while_(script.answered("session/resume", {}), session.agent.resume_session(other))
+        assert saved(other) == [((), ()), ((), ())], "an answer without them says that there are none"
+
+
+@on_each_loop
+async def test_options_and_commands_are_known_without_a_transcript() -> None:
+    """CO-06, SS-08."""
+    async with connected(transcript=False) as (script, agent):
+        result = {"sessionId": "s", "configOptions": [OPTION], "availableCommands": [COMMAND]}
+        session = await while_(script.answered("session/new", result), agent.new_session(cwd="/"))
+        assert (values(session), len(session.available_commands)) == ([False], 1)
+        changed = script.answered("session/set_config_option", {"configOptions": [option(True)]})
+        await while_(changed, session.set_config_option("fast", True))
+        assert values(session) == [True]
+        await script.told(
+            {"sessionUpdate": "config_option_update", "configOptions": []},
+            {"sessionUpdate": "available_commands_update", "availableCommands": []},
+        )
+        await settled(script)
+        assert (values(session), len(session.available_commands)) == ([], 0)
+
+
 @pytest.mark.parametrize(("value", "kind"), [(True, "boolean"), (False, "boolean"), ("large", "id")])
 @on_each_loop
 async def test_an_option_is_set_by_its_kind_and_all_options_are_as_the_answer_says(value: Any, kind: str) -> None:

@@ -73,8 +73,6 @@ class ClientSession:
         parent: the session of which it is a child; None if of none.
         children: its child sessions, by id.
         state: what the agent said last of its work, a `v2.StateUpdate`; `is_busy` is the gist.
-        available_commands: the commands that a prompt may begin with, as `v2.AvailableCommand`s.
-        config_options: the options that `set_config_option` sets, with their values, as `v2.SessionConfigOption`s.
         can_cancel: whether its work may be cancelled; false of some children (SA-06).
         kept: the transcript, or None; `transcript` raises instead.
     """
@@ -96,8 +94,6 @@ class ClientSession:
         self.children: dict[str, ClientSession] = {}
         self.state: v2.StateUpdate | v2.UnknownVariant = v2.StateUpdate(state=state)
         """What the agent said last of its work: of a new session idle, if nothing; of others unknown (ST-07, ST-10)."""
-        self.available_commands: Sequence[v2.AvailableCommand] = ()
-        self.config_options: Sequence[v2.SessionConfigOption] = ()
         self.can_cancel = parent is None
         """Whether its work may be cancelled: of a child, only while its parent's agent says so (SA-06)."""
         self._cwd = cwd
@@ -106,6 +102,8 @@ class ClientSession:
             Transcript(cwd=self.cwd, additional_directories=self.additional_directories) if transcript else None
         )
         """The transcript, where the connection keeps them; None otherwise."""
+        self._commands: Sequence[v2.AvailableCommand] = ()  # of a session without a transcript, which has them else
+        self._options: Sequence[v2.SessionConfigOption] = ()
         self._turns = Turns()
         self._noticed: frozenset[type] = _NOTICED
         self._feeds: list[Feed[v2.SessionUpdate]] = []
@@ -127,6 +125,22 @@ class ClientSession:
         if self.kept is None:
             raise UsageError("this connection keeps no transcripts: it was made with transcript=False")
         return self.kept
+
+    @property
+    def available_commands(self) -> Sequence[v2.AvailableCommand]:
+        """The commands that a prompt may begin with, as the agent said last, in an update or an answer (CM-01).
+
+        The same are `transcript.commands`, where there is one.
+        """
+        return self._commands if self.kept is None else self.kept.commands or ()
+
+    @property
+    def config_options(self) -> Sequence[v2.SessionConfigOption]:
+        """What `set_config_option` sets, with the values, as the agent said last, in an update or an answer (CO-06).
+
+        The same are `transcript.config`, where there is one.
+        """
+        return self._options if self.kept is None else self.kept.config or ()
 
     @property
     def is_busy(self) -> bool:
@@ -249,7 +263,7 @@ class ClientSession:
             request = v2.SetSessionConfigOptionIdRequest(session_id=self.id, config_id=config_id, value=value)
 
         def arrived(response: v2.SetSessionConfigOptionResponse) -> None:
-            self.config_options = response.config_options
+            self._learn(v2.ConfigOptionUpdate(config_options=response.config_options))
 
         response = await self.agent.peer.request(v2.SESSION_SET_CONFIG_OPTION, request, arrived=arrived)
         return response.config_options
@@ -314,10 +328,10 @@ class ClientSession:
             case v2.SubagentUpdate():
                 self.agent.child(self, update)
             case v2.AvailableCommandsUpdate():
-                self.available_commands = update.available_commands
+                self._commands = update.available_commands
                 self._reported.add(v2.AvailableCommandsUpdate)
             case v2.ConfigOptionUpdate():
-                self.config_options = update.config_options
+                self._options = update.config_options
                 self._reported.add(v2.ConfigOptionUpdate)
             case _:
                 pass
@@ -362,13 +376,26 @@ class ClientSession:
         self._reported.clear()
 
     def set_up(self, request: Any, response: Any) -> None:
-        """It is as it was asked for, and what the response says, where no update has said it already (SS-08, SU-12)."""
+        """It is as it was asked for, and what the response says, where no update has said it already (SS-08, SU-12).
+
+        A response without options or commands says that there are none; that is no news where none are known.
+        """
         self._is_set_up = True
         self._cwd, self._directories = request.cwd, tuple(request.additional_directories)
-        if v2.ConfigOptionUpdate not in self._reported:
-            self.config_options = response.config_options
-        if v2.AvailableCommandsUpdate not in self._reported:
-            self.available_commands = response.available_commands
+        options, commands = response.config_options, response.available_commands
+        if v2.ConfigOptionUpdate not in self._reported and (options or self.config_options):
+            self._learn(v2.ConfigOptionUpdate(config_options=options))
+        if v2.AvailableCommandsUpdate not in self._reported and (commands or self.available_commands):
+            self._learn(v2.AvailableCommandsUpdate(available_commands=commands))
+
+    def _learn(self, update: v2.ConfigOptionUpdate | v2.AvailableCommandsUpdate) -> None:
+        """What an answer says is true as if it had come as an update; nobody else is told of it as one."""
+        if isinstance(update, v2.ConfigOptionUpdate):
+            self._options = update.config_options
+        else:
+            self._commands = update.available_commands
+        if self.kept is not None:
+            self.kept.apply(update)
 
     @contextmanager
     def replaying(self) -> Generator[None]:

@@ -31,7 +31,8 @@ class Transcript:
 
     Nothing of an update is kept that could change: its JSON is held as dicts and lists that refuse to be written to
     (`copy.deepcopy` gives plain ones). Entities belong to the transcript and go on changing; snapshots do not. Updates
-    are all that a transcript is told; no response sets what one has reported (SU-12). Not thread-safe.
+    are all that a transcript is told: a session applies what answers say of options and commands as the update that
+    says the same, where none has said more (SS-08, SU-12, CO-06). Not thread-safe.
     """
 
     def __init__(
