@@ -870,6 +870,41 @@ async def test_cancelling_marks_unfinished_tool_calls_at_once_and_what_is_said_l
 
 
 @on_each_loop
+async def test_cancelling_marks_no_work_that_goes_on_in_the_background() -> None:
+    """CA-02, CA-10, BG-01, BG-03: a process is listed as its terminal alone; the list that was reported last counts."""
+    async with session_of() as (script, session):
+        prompt = await prompted(script, session)
+        shows = [{"type": "terminal", "terminalId": "p"}]
+        calls: list[Any] = [
+            {"sessionUpdate": "tool_call_update", "toolCallId": name, "status": "in_progress", **members}
+            for name, members in {"watch": {}, "server": {"content": shows}, "read": {}, "later": {}}.items()
+        ]
+        listed = [{"type": "tool_call", "toolCallId": "watch"}, {"type": "terminal", "terminalId": "p"}]
+        await script.told(RUNNING, *calls[:2], {**IDLE, "background": [*listed, {"type": "_else", "x": 1}]})
+        await prompt.wait()
+        await prompted(script, session, "u2")
+        await script.told(RUNNING, *calls[2:3])
+        await settled(script)
+        await session.cancel()
+        await script.asked("session/cancel")
+
+        def marked() -> list[str]:
+            calls = session.transcript.tool_calls.items()
+            return [name for name, call in calls if call.display_status == "cancelled"]
+
+        assert marked() == ["read"]
+        await script.told({**RUNNING, "background": listed[:1]}, calls[3])
+        await settled(script)
+        await session.cancel()
+        await script.asked("session/cancel")
+        assert marked() == ["server", "read", "later"]
+        await script.told({**RUNNING, "background": []})
+        await settled(script)
+        await session.cancel()
+        assert marked() == ["watch", "server", "read", "later"]
+
+
+@on_each_loop
 async def test_cancelling_before_the_acceptance_has_the_held_prompt_refused() -> None:
     """PL-28, S-CA-01: or accepted, if it was inserted; a prompt that is sent later is not touched (PL-29)."""
     async with session_of() as (script, session):

@@ -82,9 +82,14 @@ class Transcript:
         return self._store.replaying()
 
     def cancel_unfinished(self) -> None:
-        """Mark the tool calls that have not ended as cancelled, provisionally (CA-02): `session/cancel` was sent."""
+        """Mark the tool calls that have not ended as cancelled, provisionally (CA-02): `session/cancel` was sent.
+
+        Not those that the background list which was reported last names, or whose terminals it does: they are no part
+        of the active work, and keep running (CA-10, BG-03).
+        """
+        background = self._store.background
         for call in self.tool_calls.values():
-            if not call.is_final and not call.provisional:
+            if not call.is_final and not call.provisional and not _is_among(background, call):
                 call.provisional = True
                 self._store.changed(call, "replaced")
         self._store.deliver()
@@ -222,3 +227,10 @@ class Transcript:
         To show, to pass on live or to keep for diagnosis as one likes, or to leave (NT-08, SU-05).
         """
         return tuple(self._store.notices)
+
+
+def _is_among(background: Iterable[Any], call: ToolCall) -> bool:
+    """Whether a tool call goes on in the background: as itself, or as a process, which is listed as its terminal."""
+    calls = {one.tool_call_id for one in background if one.tag == "tool_call"}
+    terminals = {one.terminal_id for one in background if one.tag == "terminal"}
+    return call.id in calls or any(one.tag == "terminal" and one.terminal_id in terminals for one in call.content)
