@@ -520,6 +520,16 @@ async def test_an_option_is_set_by_its_kind_and_all_options_are_as_the_answer_sa
         assert values(session) == []
 
 
+@pytest.mark.parametrize("value", [3, 1.0, None, b"x", ["x"]])
+@on_each_loop
+async def test_an_option_is_set_to_no_other_kind_of_value(value: Any) -> None:
+    """CO-04: it would be no request that an agent could read."""
+    async with session_of() as (script, session):
+        with pytest.raises(UsageError, match=f"CO-04.*{type(value).__name__}"):
+            await session.set_config_option("fast", value)
+        await script.expect_nothing()
+
+
 @on_each_loop
 async def test_options_keep_their_order_and_what_is_not_known_of_them() -> None:
     """CO-07, CO-09, CM-03: so do commands."""

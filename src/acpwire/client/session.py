@@ -253,10 +253,16 @@ class ClientSession:
         self.agent.forget(self)
 
     async def set_config_option(self, config_id: str, value: str | bool) -> Sequence[v2.SessionConfigOption]:
-        """Set an option, and return all of them as they are now (CO-04, CO-06)."""
+        """Set an option, and return all of them as they are now (CO-04, CO-06).
+
+        Values are strings, ids, or booleans; of anything else `UsageError` is raised.
+        """
         self._own("session/set_config_option")
         self._usable()
         request: v2.SetSessionConfigOptionRequest
+        kind: type = type(value)
+        if not issubclass(kind, str | bool):
+            raise UsageError(f"CO-04: an option is set to a str, an id, or to a bool, not to {kind.__name__}")
         if isinstance(value, bool):
             request = v2.SetSessionConfigOptionBooleanRequest(session_id=self.id, config_id=config_id, value=value)
         else:
