@@ -162,7 +162,7 @@ async def test_a_session_is_resumed_in_its_own_directory_and_replayed_if_that_is
     async with connected() as (script, agent):
         with pytest.raises(UsageError, match="cwd"):
             await agent.resume_session("s")
-        info = v2.SessionInfo(session_id="s", cwd="/own", additional_directories=["/never/restored"])
+        info = v2.SessionInfo(session_id="s", cwd="/own")
 
         async def play() -> None:
             request = await script.asked("session/resume")
@@ -186,6 +186,35 @@ async def test_a_session_is_resumed_in_its_own_directory_and_replayed_if_that_is
     async with connected() as (script, agent):
         again = await while_(quietly(), agent.resume_session(other))
         assert again is not other, "that one is of a connection that is gone"
+
+
+@on_each_loop
+async def test_a_session_is_resumed_with_its_own_roots_unless_others_are_given() -> None:
+    """SS-04, SS-18, SS-23: omission means none, so what is not sent would be lost; nothing is merged."""
+    info = v2.SessionInfo(session_id="s", cwd="/own", additional_directories=["/a", "/b"])
+
+    async def resumed(what: Any, on: tuple[Script, AgentConnection], **setup: Any) -> Any:
+        script, agent = on
+        resume = asyncio.create_task(agent.resume_session(what, **setup))
+        request = await script.answered("session/resume", {})
+        session = await resume
+        sent = request["params"].get("additionalDirectories", [])
+        assert session.additional_directories == tuple(sent)
+        return session, sent
+
+    async with connected() as on:
+        session, sent = await resumed(info, on)
+        assert sent == ["/a", "/b"]
+        assert (await resumed("s", on))[1] == ["/a", "/b"], "it is known by its id"
+        assert (await resumed(info, on, additional_directories=["/c"]))[1] == ["/c"]
+        assert (await resumed(session, on))[1] == ["/c"]
+        assert (await resumed(info, on, additional_directories=()))[1] == []
+        assert (await resumed(session, on, additional_directories=["/d"]))[1] == ["/d"]
+    async with connected() as on:
+        assert (await resumed(session, on))[1] == ["/d"], "it is of an earlier connection"
+        assert (await resumed("t", on, cwd="/"))[1] == []
+    async with connected(capabilities={"session": {}}) as on:
+        assert (await resumed(session, on))[1] == [], "IN-14: this agent takes none"
 
 
 @on_each_loop

@@ -265,11 +265,14 @@ class AgentConnection:
         *,
         cwd: str | os.PathLike[str] | None = None,
         replay: bool = False,
-        additional_directories: Sequence[str] = (),
+        additional_directories: Sequence[str] | None = None,
         mcp_servers: Sequence[v2.McpServer] = (),
         system_prompt: v2.SystemPrompt | None = None,
     ) -> ClientSession:
         """Take up a session, of an earlier connection too; by its id alone, its directory must be given (SS-18).
+
+        Its other roots are those of the session that is given, too, or that is known by the id, as far as the agent
+        takes any: what is not sent is none, as agents restore nothing (SS-04). `()` is none.
 
         With `replay` the agent tells its whole history first, which adds to what is known here already (SS-12, SS-19).
         """
@@ -279,10 +282,15 @@ class AgentConnection:
         where = cwd if cwd is not None else listed or (known.cwd if known is not None else None)
         if where is None:
             raise UsageError("resume_session needs the session's cwd: give it, or the SessionInfo from list_sessions")
+        roots = additional_directories
+        if roots is None:
+            its_own = known if isinstance(session, str) else session
+            takes_any = self.supports("session.additionalDirectories")
+            roots = its_own.additional_directories if its_own is not None and takes_any else ()
         request = v2.ResumeSessionRequest(
             session_id=session_id,
             cwd=_absolute(where),
-            additional_directories=list(additional_directories),
+            additional_directories=list(roots),
             mcp_servers=list(mcp_servers),
             replay_from=v2.ReplayFromStart() if replay else None,
             system_prompt=system_prompt,
