@@ -20,6 +20,7 @@ from acpwire.client import AgentConnection, Client, ClientSession, Prompt, Turn
 from acpwire.errors import ConnectionClosed, DecodeError, RequestError, SessionNotFound, StreamOverflow, UsageError
 from acpwire.limits import Limits
 from acpwire.streams import HIGH, Feed, Stream
+from acpwire.transcript import Change
 from tests.client.script import (
     IDLE,
     RUNNING,
@@ -247,6 +248,144 @@ async def test_resuming_again_patches_what_is_known_and_doubles_nothing() -> Non
         assert kinds == ["user", "agent", "unknown", "unknown"], "the second came after the replay"
         assert session.additional_directories == ("/more",)
         assert values(session) == [False], "what was reported before the request counts less than the answer"
+
+
+@pytest.mark.parametrize("as_snapshot", [False, True])
+@on_each_loop
+async def test_a_history_outlives_its_connection_and_a_replay_patches_it(as_snapshot: bool) -> None:
+    """SS-19, ST-10: what a crash left is taken over, and nothing of it is doubled or lost."""
+    unknown = {"sessionUpdate": "_acme/thing", "x": 1}
+    call = {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "in_progress"}
+    options = {"sessionUpdate": "config_option_update", "configOptions": [OPTION]}
+    async with session_of() as (script, session):
+        await script.told(user("u0"), chunk("a", "m"), call, unknown, options, RUNNING)
+        await settled(script)
+        await session.cancel()
+        await script.__aexit__(None, None, None)
+    left = session.transcript.snapshot()
+    history: Any = left if as_snapshot else session.transcript
+
+    async with connected() as (script, agent):
+        resuming = asyncio.create_task(agent.resume_session(session, replay=True, history=history))
+        request = await script.asked("session/resume")
+        again = agent.sessions["s"]
+        assert again.transcript.timeline == left.timeline
+        assert again.transcript.tool_calls["t"].display_status == "in_progress", "marks are not part of it"
+        assert values(again) == [False]
+        assert (again.transcript.state.value, again.is_busy) == ("unknown", False)
+        whole = {"sessionUpdate": "agent_message", "messageId": "m", "content": [{"type": "text", "text": "ab"}]}
+        ended = {**call, "status": "cancelled"}
+        await script.told(user("u0"), whole, ended, unknown, user("u1"), IDLE)
+        await script.send(answer(request, {"configOptions": [option(True)]}))
+        assert await resuming is again
+        kinds = [entity.category for entity in again.transcript.timeline]
+        assert kinds == ["user", "agent", "tool_call", "unknown", "user"]
+        assert again.transcript.messages["agent", "m"].text == "ab"
+        assert again.transcript.tool_calls["t"].display_status == "cancelled"
+        assert again.transcript.state.value == "idle"
+        assert values(again) == [True]
+        assert session.transcript.snapshot() == left
+        with pytest.raises(UsageError, match="is open here"):
+            await agent.resume_session(again, history=history)
+    async with connected(transcript=False) as (script, agent):
+        with pytest.raises(UsageError, match="none are kept"):
+            await agent.resume_session(session, history=history)
+        await script.expect_nothing()
+        assert not agent.sessions
+
+
+class Watches(Client):
+    """Keeps the changes of transcripts, and which updates were told."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def changed(self, session: ClientSession, change: Change) -> Any:
+        assert session.transcript is not None
+        self.seen.append((session.id, *change[:3]))
+
+    def update(self, session: ClientSession, update: v2.SessionUpdate) -> None:
+        self.seen.append(texts([update])[0])
+
+
+@on_each_loop
+async def test_changes_of_a_transcript_are_told_also_those_that_no_update_tells() -> None:
+    """PM-03, CA-02, CO-06, SA-03: in order, of children too."""
+    watches = Watches()
+    seen = watches.seen
+    async with session_of(watches) as (script, session):
+        await script.told(chunk("a"), chunk("b"))
+        await script.told({"sessionUpdate": "subagent_update", "sessionId": "child"})
+        await script.told(chunk("c"), session="child")
+        await settled(script)
+        assert seen == [
+            ("s", "agent", "a1", "created"),
+            "a",
+            ("s", "agent", "a1", "appended"),
+            "b",
+            ("s", "subagent", "child", "created"),
+            "subagent_update",
+            ("child", "agent", "a1", "created"),
+            "c",
+        ]
+        seen.clear()
+        await script.permission(1, subject={"type": "tool_call", "toolCall": {"toolCallId": "t", "title": "rm"}})
+        await script.answer_to(1)
+        assert seen == [("s", "tool_call", "t", "created")]
+        seen.clear()
+        await session.cancel()
+        await script.asked("session/cancel")
+        assert seen == [("s", "tool_call", "t", "replaced")]
+        seen.clear()
+        changed = script.answered("session/set_config_option", {"configOptions": [OPTION]})
+        await while_(changed, session.set_config_option("fast", True))
+        assert seen == [("s", "config", "", "replaced")]
+    async with session_of(Watches(), transcript=False) as (script, session):
+        await script.told(chunk("a"))
+        await settled(script)
+
+
+@on_each_loop
+async def test_a_watcher_of_changes_that_fails_is_logged_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Fails(Watches):
+        def changed(self, session: ClientSession, change: Change) -> None:
+            raise RuntimeError("my own fault")
+
+    fails = Fails()
+    async with session_of(fails) as (script, session):
+        calls = [{"sessionUpdate": "tool_call_update", "toolCallId": name} for name in "tu"]
+        await script.told(*calls, chunk("a"))
+        await settled(script)
+        await session.cancel()
+        await script.asked("session/cancel")
+        assert [call.display_status for call in session.transcript.tool_calls.values()] == ["cancelled"] * 2
+        assert (await while_(asked_and_ended(script), session.ask("hi"))).text == "x"
+        assert session.transcript.text == "x"
+        assert fails.seen[:3] == ["tool_call_update", "tool_call_update", "a"]
+    assert "changed, a callback of the client, failed" in caplog.text
+    assert caplog.text.count("Traceback") == 1
+
+
+async def asked_and_ended(script: Script) -> None:
+    """Accept a prompt, and answer it with an x."""
+    request = await script.asked("session/prompt")
+    await script.send(told(user("u1")), answer(request, {"messageId": "u1"}))
+    await script.told(RUNNING, chunk("x", "a2"), IDLE)
+
+
+@on_each_loop
+async def test_a_watcher_of_changes_that_waits_delays_what_follows() -> None:
+    class Slow(Watches):
+        async def changed(self, session: ClientSession, change: Change) -> None:
+            await asyncio.sleep(0)
+            self.seen.append(change.what)
+
+    slow = Slow()
+    async with session_of(slow) as (script, _):
+        await script.told(chunk("a"), chunk("b"))
+        await settled(script)
+        await until(lambda: len(slow.seen) == 4)
+        assert slow.seen == ["created", "a", "appended", "b"]
 
 
 @on_each_loop

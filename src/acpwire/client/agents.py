@@ -11,8 +11,9 @@ import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -23,6 +24,7 @@ from acpwire.connection import Answered, Connection, Counters, Ignored, Tap
 from acpwire.errors import ConnectionClosed, DecodeError, UsageError, VersionMismatch
 from acpwire.limits import Limits
 from acpwire.peer import Handler, Peer
+from acpwire.transcript import Change, Snapshot, Transcript
 from acpwire.transports import ProcessTransport, Transport, spawn_process
 from acpwire.wire.frames import Malformed, Method, Methods, RequestId
 
@@ -268,6 +270,7 @@ class AgentConnection:
         additional_directories: Sequence[str] | None = None,
         mcp_servers: Sequence[v2.McpServer] = (),
         system_prompt: v2.SystemPrompt | None = None,
+        history: Transcript | Snapshot | None = None,
     ) -> ClientSession:
         """Take up a session, of an earlier connection too; by its id alone, its directory must be given (SS-18).
 
@@ -275,6 +278,9 @@ class AgentConnection:
         takes any: what is not sent is none, as agents restore nothing (SS-04). `()` is none.
 
         With `replay` the agent tells its whole history first, which adds to what is known here already (SS-12, SS-19).
+        That is what `history` holds, the transcript of the session in an earlier connection; else the transcript of a
+        session that is not open here begins empty. It is copied, not changed; marks of calls as cancelled, notices and
+        what children said are not part of it.
         """
         session_id = self._root(session)
         known = self.sessions.get(session_id)
@@ -298,7 +304,10 @@ class AgentConnection:
         self._check_setup(request)
         if session_id in self._resuming:
             raise UsageError(f"the session {session_id} is being resumed already")
-        held = known or self._registered(session_id, request, state="unknown")
+        if history is not None and (known is not None or not self._keeps):
+            reason = "is open here, and has its history" if self._keeps else "is to have a history, but none are kept"
+            raise UsageError(f"the session {session_id} {reason}")
+        held = known or self._registered(session_id, request, state="unknown", history=history)
         with ExitStack() as stack:
 
             def arrived(response: v2.ResumeSessionResponse) -> None:
@@ -439,6 +448,12 @@ class AgentConnection:
 
     # --- for sessions ---------------------------------------------------------------------------------------------
 
+    def observer_of(self, session: ClientSession) -> Callable[[Change], None] | None:
+        """What is called with each change of a session's transcript; None where the client does not want to know."""
+        if not overrides(self._client, "changed"):
+            return None
+        return partial(self._callbacks.call, self._client.changed, session)
+
     def child(self, parent: ClientSession, update: v2.SubagentUpdate) -> None:
         """A child session is announced, or more is said of it, which only its parent can (SA-02..SA-06)."""
         child = self.sessions.get(update.session_id)
@@ -519,14 +534,14 @@ class AgentConnection:
             raise DecodeError(f"SS-01: there is a session {response.session_id!r} already", "$.result.sessionId")
         return made[0]
 
-    def _registered(self, session_id: str, request: Any, state: Literal["idle", "unknown"] = "idle") -> ClientSession:
+    def _registered(self, session_id: str, request: Any, **beginning: Any) -> ClientSession:
         session = self.sessions[session_id] = ClientSession(
             self,
             session_id,
             request.cwd,
             additional_directories=tuple(request.additional_directories),
             transcript=self._keeps,
-            state=state,
+            **beginning,
         )
         return session
 

@@ -16,7 +16,7 @@ import msgspec
 from acpwire import v2
 from acpwire.errors import INVALID_PARAMS, NOT_FOUND, ConnectionClosed, RequestError, UsageError
 from acpwire.streams import Feed, Stream
-from acpwire.transcript import Terminal, ToolCall, Transcript
+from acpwire.transcript import Snapshot, Terminal, ToolCall, Transcript
 from acpwire.wire.frames import Method
 
 from .prompts import WORDS, End, Prompt, Turn, Turns, answer_of
@@ -85,6 +85,7 @@ class ClientSession:
         *,
         additional_directories: Sequence[str] | None = None,
         transcript: bool = True,
+        history: Transcript | Snapshot | None = None,
         parent: ClientSession | None = None,
         state: Literal["idle", "unknown"] = "idle",
     ) -> None:
@@ -98,10 +99,12 @@ class ClientSession:
         """Whether its work may be cancelled: of a child, only while its parent's agent says so (SA-06)."""
         self._cwd = cwd
         self._directories = additional_directories
-        self.kept: Transcript | None = (
-            Transcript(cwd=self.cwd, additional_directories=self.additional_directories) if transcript else None
-        )
+        self.kept: Transcript | None = None
         """The transcript, where the connection keeps them; None otherwise."""
+        if transcript:
+            self.kept = Transcript(agent.observer_of(self), v2, self.cwd, self.additional_directories)
+            if history is not None:
+                self.kept.take_over(history)
         self._commands: Sequence[v2.AvailableCommand] = ()  # of a session without a transcript, which has them else
         self._options: Sequence[v2.SessionConfigOption] = ()
         self._turns = Turns()

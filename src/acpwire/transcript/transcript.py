@@ -72,6 +72,23 @@ class Transcript:
         if store.observer is not None:
             store.deliver()
 
+    def take_over(self, earlier: Transcript | Snapshot) -> None:
+        """Go on from what an earlier transcript of the session held, as its `updates` tell it; it stays as it is.
+
+        Its state is only the last known, until the agent says what it is now (ST-10, ST-12). The observer is told of
+        none of this.
+        """
+        snapshot = earlier.snapshot() if isinstance(earlier, Transcript) else earlier
+        store = self._store
+        observer, store.observer = store.observer, None
+        try:
+            for update in history.updates(snapshot, self.schema):
+                self.apply(update)
+            if snapshot.state.last_known is not None and snapshot.state.confirmed:
+                self.apply(self.schema.StateUpdate(state="unknown"))
+        finally:
+            store.observer = observer
+
     def replaying(self) -> AbstractContextManager[None]:
         """A `with` block in which to apply a history that may be here already: of a resumed session, or `updates()`.
 
