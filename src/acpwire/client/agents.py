@@ -206,8 +206,7 @@ class AgentConnection:
         It may be repeated as long as nothing else was asked for, and not after that, with `UsageError`; a repeat that
         fails changes nothing (IN-05).
         """
-        if self._connection.has_asked:
-            raise UsageError("IN-05: the handshake may be repeated only before the first other request")
+        self._check_own(v2.INITIALIZE, None)
         request = v2.InitializeRequest(
             protocol_version=VERSION, info=self._client.info, capabilities=self._client.capabilities()
         )
@@ -384,8 +383,7 @@ class AgentConnection:
 
     async def logout(self) -> None:
         """Sign out; expect `AuthRequired` afterwards (AU-02, AU-08)."""
-        if not self.auth_methods:
-            raise UsageError("AU-02: the agent has no way to sign in, so there is none to sign out")
+        self._check_own(v2.AUTH_LOGOUT, None)
         await self.peer.request(v2.AUTH_LOGOUT, v2.LogoutAuthRequest())
 
     async def terminal_login(self, method_id: str) -> None:
@@ -438,12 +436,21 @@ class AgentConnection:
         self.need("providers")
         await self.peer.request(v2.PROVIDERS_DISABLE, v2.DisableProviderRequest(provider_id=provider_id))
 
-    async def request(self, method: Method[P, R], params: P) -> R:
-        """Send any request, of one's own too. Raises as `Peer.request` does."""
+    async def request(self, method: Method[P, R], params: P, *, check: bool = True) -> R:
+        """Send any request, of one's own too. Raises as `Peer.request` does.
+
+        One of the protocol's raises `UsageError` where the agent did not say that it serves it, or takes what is asked
+        of it (IN-05, IN-14, AU-02), and a setup of a session where its paths are not absolute or other rules are not
+        kept (SS-03..SS-05), unless `check` is false.
+        """
+        if check:
+            self._check_own(method, params)
         return await self.peer.request(method, params)
 
-    async def notify(self, method: Method[P, None], params: P) -> None:
-        """Send any notification, of one's own too."""
+    async def notify(self, method: Method[P, None], params: P, *, check: bool = True) -> None:
+        """Send any notification, of one's own too; `check` as for `request`."""
+        if check:
+            self._check_own(method, params)
         await self.peer.notify(method, params)
 
     # --- for sessions ---------------------------------------------------------------------------------------------
@@ -552,6 +559,23 @@ class AgentConnection:
         if known is not None and known.parent is not None:
             raise UsageError(f"SA-06: {session_id} is a child session, which only its parent's agent changes")
         return session_id
+
+    def _check_own(self, method: Method[Any, Any], params: Any) -> None:
+        """Only what the agent said it serves, of the protocol's methods (IN-14, AU-02); others are their users' own."""
+        known = v2.METHODS.get((method.name, method.side, method.kind))
+        if known is None or known.side != "agent":
+            return
+        if known is v2.INITIALIZE and self._connection.has_asked:
+            raise UsageError("IN-05: the handshake may be repeated only before the first other request")
+        if known.gate == "authMethods":
+            if not self.auth_methods:
+                raise UsageError(f"AU-02: the agent has no way to sign in, and {known.name} is not for it")
+        elif known.gate:
+            self.need(known.gate)
+        if isinstance(params, v2.NewSessionRequest | v2.ResumeSessionRequest | v2.ForkSessionRequest):
+            self._check_setup(params)
+        elif isinstance(params, v2.ListSessionsRequest) and params.archived is not None:
+            self.need("session.archive")
 
     def _check_setup(self, request: Any) -> None:
         """Only what the agent said it takes (IN-10, SS-04, SS-05, UN-05)."""
