@@ -119,6 +119,9 @@ class AgentConnection:
     Methods that ask raise `RequestError` where the agent refuses, `ConnectionClosed`, and `UsageError` for what the
     agent did not say it serves (IN-14).
 
+    What the agent asks for a session that is not among `sessions` reaches no callback: a permission is refused, an
+    elicitation cancelled, and the log says so at level INFO.
+
     Attributes:
         info: what the agent says it is, a `v2.Implementation` (IN-02).
         capabilities: what it can do, a `v2.AgentCapabilities`; `supports` asks by a path.
