@@ -795,6 +795,32 @@ async def test_waiting_drops_what_was_not_read_and_reads_on_whatever_is_full() -
 
 
 @on_each_loop
+async def test_a_prompt_that_is_closed_holds_up_nothing_and_its_work_goes_on() -> None:
+    """S-BP-01: left by `break`, it has nothing more read, of other sessions neither."""
+    async with session_of() as (script, session):
+        prompt = await prompted(script, session)
+        async for _ in prompt:
+            break
+        lines = [chunk(str(number)) for number in range(3 * HIGH)]
+        await script.told(RUNNING, *lines)
+        await until(lambda: len(prompt.stream) > HIGH)
+        sending = asyncio.create_task(script.told(*lines, user("theirs")))
+        await asyncio.wait([sending], timeout=0.05)
+        assert not sending.done(), "nothing is read any more"
+        prompt.close()
+        prompt.close()
+        await sending
+        await settled(script)
+        assert ("user", "theirs") in session.transcript.messages
+        assert len(prompt.stream) == 0
+        assert [one async for one in prompt] == []
+        assert not prompt.is_done
+        await script.told(IDLE)
+        assert await prompt.wait() == "end_turn"
+        prompt.close()
+
+
+@on_each_loop
 async def test_a_slow_reader_pauses_the_agent_and_loses_nothing() -> None:
     """S-BP-01, through a prompt."""
     count = 20_000

@@ -58,9 +58,12 @@ class Prompt:
 
         async for update in prompt: ...     # the session's updates from the request to the idle that ends it, with that
         await prompt.wait()                 # or only the end
+        prompt.close()                      # or no more of it
 
-    Iteration takes part in back-pressure like any stream's; `wait` drops what nobody reads. When the connection closes
-    before the end, both raise `ConnectionClosed`. A prompt that is dropped holds nothing; its work goes on.
+    Iteration takes part in back-pressure like any stream's: who has begun it and leaves it, as by `break`, and holds
+    the prompt, has nothing more read of the whole connection, other sessions and `update` included, once 1,000 updates
+    wait. `close` it then; `wait` does, too. A prompt that is dropped holds nothing. Its work goes on in any case. When
+    the connection closes before the end, iteration and `wait` raise `ConnectionClosed`.
 
     Attributes:
         message_id: the id of the user message (PL-14).
@@ -95,6 +98,13 @@ class Prompt:
         """The same, all that waits at a time."""
         return self.stream.batches()
 
+    def close(self) -> None:
+        """Want no more updates: those that wait are dropped, and iteration ends.
+
+        Its work goes on, and can still be waited for; `ClientSession.cancel` has it stopped.
+        """
+        self.stream.close()
+
     async def wait(self) -> v2.StopReason | None:
         """Wait for the end of its work, and return why it ended.
 
@@ -102,7 +112,7 @@ class Prompt:
         `ConnectionClosed`.
         """
         if not self.is_done:
-            self.stream.close()
+            self.close()
             with self._gate.kept_open():
                 await self._ended.wait()
         if self._failure is not None:

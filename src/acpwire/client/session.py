@@ -229,14 +229,21 @@ class ClientSession:
     # --- updates --------------------------------------------------------------------------------------------------
 
     def updates(self) -> Stream[v2.SessionUpdate]:
-        """The updates from this call on, up to the idle that ends the work of the newest accepted prompt."""
+        """The updates from this call on, up to the idle that ends the work of the newest accepted prompt.
+
+        Whose reading was begun and is not gone on with holds up the connection, as with `stream`.
+        """
         feed = self._opened()
         if not feed.is_done:
             self._until_idle.append(feed)
         return Stream(feed)
 
     def stream(self) -> Stream[v2.SessionUpdate]:
-        """The updates from this call on, as long as the session is open."""
+        """The updates from this call on, as long as the session is open.
+
+        Once its reading was begun, nothing more is read of the whole connection while 1,000 updates wait in it. So
+        whoever stops reading, as by `break`, closes or drops it.
+        """
         return Stream(self._opened())
 
     def batches(self) -> AsyncIterator[list[v2.SessionUpdate]]:
