@@ -238,6 +238,22 @@ async def test_initialization_can_be_repeated_and_a_failed_repeat_changes_nothin
 
 
 @on_each_loop
+async def test_initialization_is_not_repeated_after_the_first_other_request() -> None:
+    """IN-05: not even while that has no answer, or after it was refused."""
+    async with connected() as (script, agent):
+        asking = asyncio.create_task(agent.new_session(cwd="/"))
+        request = await script.asked("session/new")
+        with pytest.raises(UsageError, match="IN-05"):
+            await agent.initialize()
+        await script.send(failure(request, -32000))
+        with pytest.raises(AuthRequired):
+            await asking
+        with pytest.raises(UsageError, match="IN-05"):
+            await agent.initialize()
+        await script.expect_nothing()
+
+
+@on_each_loop
 async def test_waiting_for_the_first_answer_has_a_limit_if_one_is_set() -> None:
     left, right = pair()
     async with Script(left) as script:
@@ -682,6 +698,83 @@ async def test_methods_of_ones_own_go_both_ways() -> None:
         )
         await agent.notify(told_to, {"y": 2})
         assert (await script.asked("_acme/tell"))["params"] == {"y": 2}
+
+
+GATED: list[tuple[Any, Any, str]] = [
+    (v2.SESSION_NEW, v2.NewSessionRequest(cwd="/"), "IN-14.* session"),
+    (v2.SESSION_PROMPT, v2.PromptRequest(session_id="s", prompt=[v2.TextContent(text="x")]), "IN-14.* session"),
+    (v2.SESSION_LIST, v2.ListSessionsRequest(), "IN-14.* session"),
+    (v2.SESSION_DELETE, v2.DeleteSessionRequest(session_id="s"), r"IN-14.* session\.delete"),
+    (v2.SESSION_FORK, v2.ForkSessionRequest(session_id="s", cwd="/"), r"IN-14.* session\.fork"),
+    (v2.SESSION_STATUS, v2.SessionStatusRequest(session_id="s"), r"IN-14.* session\.status"),
+    (v2.AUTH_STATUS, v2.AuthStatusRequest(), r"IN-14.* auth\.status"),
+    (v2.AUTH_LOGIN, v2.LoginAuthRequest(method_id="web"), "AU-02"),
+    (v2.AUTH_LOGOUT, v2.LogoutAuthRequest(), "AU-02"),
+    (v2.PROVIDERS_LIST, v2.ListProvidersRequest(), "IN-14.* providers"),
+    (v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id="s"), "IN-14.* session"),
+    (
+        v2.MCP_MESSAGE_AGENT,
+        v2.MessageMcpNotification(server_id="m", request_id="1", method="x"),
+        r"IN-14.* session\.mcp\.acp",
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "params", "reason"), GATED, ids=lambda one: getattr(one, "name", ""))
+@on_each_loop
+async def test_what_the_agent_does_not_serve_is_not_asked_for_by_the_back_door(
+    method: Any, params: Any, reason: str
+) -> None:
+    """IN-14, AU-02: the protocol's own methods have the same gates there, unless that is wanted."""
+    async with connected(capabilities={}) as (script, agent):
+        sends = agent.request if method.kind == "request" else agent.notify
+        with pytest.raises(UsageError, match=reason):
+            await sends(method, params)
+        twin: Method[Any, Any] = Method(method.name, "agent", method.kind, Any, Any, method.decoding)
+        with pytest.raises(UsageError, match=reason):
+            await sends(twin, params)
+        await script.expect_nothing()
+        sending = asyncio.create_task(sends(method, params, check=False))
+        request = await script.asked(method.name)
+        if method.kind == "request":
+            await script.send(failure(request, -32601))
+            with pytest.raises(RequestError):
+                await sending
+        else:
+            await sending
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ({"cwd": "work"}, "no absolute path"),
+        ({"additional_directories": ["/a"]}, r"IN-14.*additionalDirectories"),
+        ({"system_prompt": v2.SystemPrompt(mode="append", content=[])}, r"IN-14.*systemPrompt"),
+        ({"mcp_servers": [v2.McpServerHttp(name="m", url="http://x")]}, r"IN-14.*mcp\.http"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["new", "resume", "fork"])
+@on_each_loop
+async def test_a_setup_by_the_back_door_keeps_the_rules(kind: str, members: dict[str, Any], reason: str) -> None:
+    """SS-03, SS-04, SS-05, IN-14."""
+    setups: dict[str, tuple[Any, Any]] = {
+        "new": (v2.SESSION_NEW, v2.NewSessionRequest),
+        "resume": (v2.SESSION_RESUME, v2.ResumeSessionRequest),
+        "fork": (v2.SESSION_FORK, v2.ForkSessionRequest),
+    }
+    method, of = setups[kind]
+    its_id = {} if kind == "new" else {"session_id": "s"}
+    async with connected(capabilities={"session": {"fork": {}}}) as (script, agent):
+        with pytest.raises(UsageError, match=reason):
+            await agent.request(method, of(**{"cwd": "/", **its_id, **members}))
+        with pytest.raises(UsageError, match=r"session\.archive"):
+            await agent.request(v2.SESSION_LIST, v2.ListSessionsRequest(archived="only"))
+        await script.expect_nothing()
+        setup = agent.request(method, of(cwd="/", **its_id))
+        result = await while_(script.answered(method.name, {"sessionId": "s"}), setup)
+        assert result.config_options == []
+        with pytest.raises(UsageError, match="IN-05"):
+            await agent.request(v2.INITIALIZE, v2.InitializeRequest(protocol_version=2, info=agent.info))
 
 
 @on_each_loop

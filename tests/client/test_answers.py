@@ -480,6 +480,25 @@ async def test_a_client_that_elicits_nothing_refuses_all_and_one_without_the_ses
     assert not client.sessions
 
 
+@on_each_loop
+async def test_what_is_asked_for_a_session_that_is_not_known_is_logged_without_a_value_of_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Else nobody would see why an agent gets no further."""
+    caplog.set_level(logging.INFO, logger="acpwire.client.answers")
+    client = Elicits(lambda _: {})
+    async with session_of(client) as (script, _):
+        await script.permission(1, session="secret-1", title="secret-2")
+        assert await script.answer_to(1) == REJECTED
+        await script.ask(2, "elicitation/create", sessionId="secret-1", **FORM)
+        assert await script.answer_to(2) == {"action": "cancel"}
+    assert [(record.levelname, record.getMessage().partition(" ")[0]) for record in caplog.records] == [
+        ("INFO", "session/request_permission"),
+        ("INFO", "elicitation/create"),
+    ]
+    assert "secret" not in caplog.text
+
+
 @pytest.mark.parametrize("after", [None, dict, fails])
 @pytest.mark.parametrize("trigger", ["session", "request"])
 @on_each_loop

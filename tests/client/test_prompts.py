@@ -47,7 +47,11 @@ STATES: dict[str, dict[str, Any]] = {
     "unknown": {"sessionUpdate": "state_update", "state": "unknown"},
     "unlisted": {"sessionUpdate": "state_update", "state": "_dreaming"},
     "idle": IDLE,
+    "failed": {**IDLE, "stopReason": "error"},
+    "bare": {"sessionUpdate": "state_update", "state": "idle"},
 }
+IDLES = {"idle": "end_turn", "failed": "error", "bare": None}
+"""Of those, the idle ones, and why they say that work stopped."""
 PROMPTS = 3
 Event = tuple[str, int]
 """What happens: a state, an update of another kind, or of a prompt: it is sent, its message is seen, it is accepted."""
@@ -60,7 +64,7 @@ def events(draw: st.DrawFn) -> list[Event]:
     for number in range(draw(st.integers(1, PROMPTS))):
         after = draw(st.permutations([("seen", number), ("accepted", number)]))
         lines.append([("sent", number), *after[: draw(st.integers(0, 2))]])
-    states = st.sampled_from(["running", "idle", "idle", "running", "chunk", *STATES])
+    states = st.sampled_from(["running", "idle", "idle", "running", "chunk", "chunk", *STATES])
     lines.append([(state, 0) for state in draw(st.lists(states, max_size=12))])
     mixed: list[Event] = []
     while any(lines):
@@ -72,24 +76,36 @@ def events(draw: st.DrawFn) -> list[Event]:
 def expected(happened: list[Event]) -> tuple[dict[int, int], int | None]:
     """Where each prompt's work ends, and where `updates()` does that was opened at first: numbers of events.
 
-    An idle after something else than idle or unknown is an end. A prompt's is the first end after its message was seen
-    or it was accepted; it is known once it is accepted.
+    An idle after something else than idle or unknown is an end, of all whose message was seen or who were accepted
+    before. Any other is one if it says why work stopped, and that is not what was said last, or the agent has spoken
+    since a user's message came after the last end; but only of those whose message was seen before. A prompt's end is
+    the first one, known once it is accepted.
     """
-    ends: list[int] = []
-    busy = False
+    ends: list[tuple[int, bool]] = []
+    busy = asked = spoken = False
+    last: str | None = None
     for index, (what, _) in enumerate(happened):
         if what in {"running", "requires_action", "unlisted"}:
             busy = True
-        elif what == "idle" and busy:
+        elif what == "seen":
+            asked = True
+        elif what == "chunk":
+            spoken = asked
+        elif what in IDLES:
+            reason = IDLES[what]
+            if busy or (reason is not None and (spoken or reason != last)):
+                ends.append((index, busy))
+                asked = spoken = False
+            if busy or reason is not None:
+                last = reason
             busy = False
-            ends.append(index)
     found: dict[int, int] = {}
     known: dict[int, int] = {}  # when each end is known
     for number in range(PROMPTS):
         if ("accepted", number) in happened:
             accepted = happened.index(("accepted", number))
-            inserted = min([accepted, *(i for i, one in enumerate(happened) if one == ("seen", number))])
-            after = [end for end in ends if end > inserted]
+            seen = happened.index(("seen", number)) if ("seen", number) in happened else len(happened)
+            after = [end for end, changes in ends if end > (min(seen, accepted) if changes else seen)]
             if after:
                 found[number] = after[0]
                 known[number] = max(after[0], accepted)
@@ -172,6 +188,8 @@ async def run_law(happened: list[Event]) -> None:
 
 RUN = ("running", 0)
 END = ("idle", 0)
+FAIL = ("failed", 0)
+SAID: list[Event] = [("sent", 0), ("seen", 0), ("chunk", 0)]
 
 
 @settings(max_examples=300, deadline=None)
@@ -180,9 +198,27 @@ END = ("idle", 0)
 @example([("sent", 0), RUN, END, ("seen", 0), ("accepted", 0), RUN, END])
 @example([("sent", 0), ("accepted", 0), END, END, RUN, END])
 @example([("sent", 0), ("sent", 1), ("seen", 0), RUN, END, ("seen", 1), RUN, END, ("accepted", 1), ("accepted", 0)])
-def test_a_prompts_work_ends_with_the_first_change_to_idle_after_its_insertion(happened: list[Event]) -> None:
+@example([("sent", 0), ("accepted", 0), ("seen", 0), FAIL])
+@example([("sent", 0), ("seen", 0), FAIL, ("accepted", 0), ("sent", 1), ("seen", 1), ("accepted", 1), FAIL, RUN, END])
+@example([*SAID, ("accepted", 0), END, *((what, 1) for what, _ in SAID), END, ("accepted", 1)])
+@example([("sent", 0), ("accepted", 0), FAIL, ("seen", 0), FAIL, END])
+@example([RUN, END, *SAID[:2], ("accepted", 0), END, ("bare", 0), RUN, ("unknown", 0), FAIL, ("chunk", 0), END])
+def test_a_prompts_work_ends_with_the_first_idle_after_its_insertion_that_repeats_none(happened: list[Event]) -> None:
     """PL-01, PL-17, PL-18, PL-25, ST-07, ST-08, ST-13, ST-14: states, echo and acceptance in every order."""
     asyncio.run(run_law(happened))
+
+
+@given(events(), st.randoms(use_true_random=False))
+def test_snapshots_that_repeat_the_state_end_nothing(happened: list[Event], random: Any) -> None:
+    """ST-08: in the law, however often each state is told."""
+    places: list[int] = []
+    repeated: list[Event] = []
+    for event in happened:
+        places.append(len(repeated))
+        repeated += [event] * (random.randint(1, 3) if event[0] in STATES else 1)
+    ends, closing = expected(happened)
+    again = {number: places[end] for number, end in ends.items()}, None if closing is None else places[closing]
+    assert expected(repeated) == again
 
 
 # --- one prompt -------------------------------------------------------------------------------------------------------
@@ -410,6 +446,156 @@ async def test_work_that_the_agent_begins_itself_ends_no_prompt_that_comes_later
         await prompt.wait()
 
 
+ERROR: dict[str, Any] = {"code": -32603, "message": "no key"}
+
+
+@pytest.mark.parametrize("order", ["answer first", "echo first", "answer last"])
+@on_each_loop
+async def test_work_that_fails_before_it_runs_has_ended(order: str) -> None:
+    """PL-13, PL-17, SR-07: by idle alone, whatever came first; nothing waits for a `running` that never was."""
+    failed = told({**IDLE, "stopReason": "error", "error": ERROR})
+    async with session_of() as (script, session):
+
+        async def play() -> None:
+            request = await script.asked("session/prompt")
+            accepted, echo = answer(request, {"messageId": "u1"}), told(user("u1"))
+            lines = {
+                "answer first": [accepted, echo, failed],
+                "echo first": [echo, accepted, failed],
+                "answer last": [echo, failed, accepted],
+            }
+            await script.send(*lines[order], told(chunk("after")))
+
+        updates = session.updates()
+        turn = await while_(play(), session.ask("hi"))
+        assert (turn.text, turn.stop_reason) == ("", "error")
+        assert turn.error is not None
+        assert turn.error.message == "no key"
+        assert texts([one async for one in updates]) == ["user_message", "idle"]
+
+
+@on_each_loop
+async def test_an_agent_that_never_says_that_it_runs_ends_every_prompt_by_what_it_says() -> None:
+    """PL-17, ST-02, SR-02: as local commands may; the same idle again is no repetition where it has spoken."""
+    async with session_of() as (script, session):
+        for number in range(3):
+            mine = f"u{number}"
+            prompt = await prompted(script, session, mine)
+            await script.told(chunk("done", f"a{number}"), IDLE, IDLE)
+            assert await prompt.wait() == "end_turn"
+        thinking = await prompted(script, session, "u3")
+        await script.told({**chunk("hm"), "sessionUpdate": "agent_thought_chunk"}, IDLE)
+        assert await thinking.wait() == "end_turn"
+
+
+@pytest.mark.parametrize(
+    "repeated",
+    [
+        IDLE,
+        {**IDLE, "background": [{"type": "tool_call", "toolCallId": "t"}]},
+        {**IDLE, "usage": {"totalTokens": 7}},
+        {**IDLE, "_meta": {"x": 1}},
+        {"sessionUpdate": "state_update", "state": "idle", "background": []},
+    ],
+)
+@on_each_loop
+async def test_a_snapshot_that_repeats_the_idle_of_the_prompt_before_ends_nothing(repeated: dict[str, Any]) -> None:
+    """ST-08, ST-16: whatever else it brings, and whatever goes on in the background."""
+    tool = {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "in_progress"}
+    async with session_of() as (script, session):
+        first = await prompted(script, session)
+        await script.told(RUNNING, chunk("a"), IDLE)
+        await first.wait()
+        second = await prompted(script, session, "u2")
+        await script.told(repeated, tool, repeated)
+        await settled(script)
+        assert not second.is_done
+        await script.told(RUNNING, chunk("b", "a2"), {**IDLE, "stopReason": "refusal"})
+        assert await second.wait() == "refusal"
+
+
+@pytest.mark.parametrize(
+    "another",
+    [
+        {**IDLE, "stopReason": "error"},
+        {**IDLE, "stopReason": "cancelled"},
+        {**IDLE, "usage": {"inputTokens": 9, "outputTokens": 9, "totalTokens": 18}},
+    ],
+)
+@on_each_loop
+async def test_an_idle_that_tells_another_outcome_ends_a_prompt_that_never_ran(another: dict[str, Any]) -> None:
+    """PL-13, US-06: it cannot be of the work before."""
+    async with session_of() as (script, session):
+        first = await prompted(script, session)
+        await script.told(RUNNING, {**IDLE, "usage": {"inputTokens": 1, "outputTokens": 1, "totalTokens": 2}})
+        await first.wait()
+        second = await prompted(script, session, "u2")
+        await script.told(another)
+        assert await second.wait() == another["stopReason"]
+
+
+@on_each_loop
+async def test_an_idle_that_no_work_was_seen_before_ends_no_prompt_whose_message_was_not() -> None:
+    """ST-08, PL-15: nor one that says no reason; it may be of anything."""
+    async with session_of() as (script, session):
+        accepted = script.answered("session/prompt", {"messageId": "u1"})
+        prompt = await while_(accepted, session.prompt("hi"))
+        await script.told({"sessionUpdate": "state_update", "state": "idle"}, IDLE)
+        await settled(script)
+        assert not prompt.is_done
+        await script.told(user("u1"), {"sessionUpdate": "state_update", "state": "idle"})
+        await settled(script)
+        assert not prompt.is_done
+        await script.told(RUNNING, IDLE)
+        assert await prompt.wait() == "end_turn"
+
+
+REPLAYED: list[Any] = [user("u0"), chunk("old", "a0"), {**IDLE, "stopReason": "refusal"}, user("u1"), chunk("b", "a1")]
+
+
+@pytest.mark.parametrize("state", [{**IDLE, "stopReason": "error"}, IDLE])
+@on_each_loop
+async def test_a_replay_ends_a_prompt_that_never_ran_only_by_the_state_that_it_ends_with(state: Any) -> None:
+    """SS-16, ST-08, ST-09: what is told again is history, states and words; the last state is news, or is none."""
+    async with session_of() as (script, session):
+        first = await prompted(script, session, "u0")
+        await script.told(RUNNING, IDLE)
+        await first.wait()
+        second = await prompted(script, session, "u1")
+        updates = session.updates()
+        resuming = asyncio.create_task(session.agent.resume_session(session, replay=True))
+        request = await script.asked("session/resume")
+        await script.told(*REPLAYED, state)
+        await settled(script)
+        assert not second.is_done
+        await script.send(answer(request, {}))
+        await resuming
+        if state is IDLE:
+            await settled(script)
+            assert not second.is_done
+            await script.told(RUNNING, {**IDLE, "stopReason": "error"})
+        else:
+            await script.told(chunk("of later"))
+        assert await second.wait() == "error"
+        assert texts([one async for one in updates])[-1] == "idle"
+
+
+@on_each_loop
+async def test_a_replay_that_ends_in_running_work_takes_back_the_idle_before_it() -> None:
+    """SS-16."""
+    async with session_of() as (script, session):
+        prompt = await prompted(script, session)
+        resuming = asyncio.create_task(session.agent.resume_session(session, replay=True))
+        request = await script.asked("session/resume")
+        await script.told(*REPLAYED, RUNNING)
+        await script.send(answer(request, {}))
+        await resuming
+        await settled(script)
+        assert not prompt.is_done
+        await script.told(IDLE)
+        assert await prompt.wait() == "end_turn"
+
+
 @on_each_loop
 async def test_what_goes_on_in_the_background_neither_begins_nor_ends_work() -> None:
     """ST-16, SU-06, TC-13."""
@@ -606,6 +792,32 @@ async def test_waiting_drops_what_was_not_read_and_reads_on_whatever_is_full() -
         turn = await while_(play(), session.ask("and again"))
         assert len(turn.text) == 2 * sum(len(str(number)) for number in range(3 * HIGH))
         begun.close()
+
+
+@on_each_loop
+async def test_a_prompt_that_is_closed_holds_up_nothing_and_its_work_goes_on() -> None:
+    """S-BP-01: left by `break`, it has nothing more read, of other sessions neither."""
+    async with session_of() as (script, session):
+        prompt = await prompted(script, session)
+        async for _ in prompt:
+            break
+        lines = [chunk(str(number)) for number in range(3 * HIGH)]
+        await script.told(RUNNING, *lines)
+        await until(lambda: len(prompt.stream) > HIGH)
+        sending = asyncio.create_task(script.told(*lines, user("theirs")))
+        await asyncio.wait([sending], timeout=0.05)
+        assert not sending.done(), "nothing is read any more"
+        prompt.close()
+        prompt.close()
+        await sending
+        await settled(script)
+        assert ("user", "theirs") in session.transcript.messages
+        assert len(prompt.stream) == 0
+        assert [one async for one in prompt] == []
+        assert not prompt.is_done
+        await script.told(IDLE)
+        assert await prompt.wait() == "end_turn"
+        prompt.close()
 
 
 @on_each_loop

@@ -20,6 +20,7 @@ from acpwire.client import AgentConnection, Client, ClientSession, Prompt, Turn
 from acpwire.errors import ConnectionClosed, DecodeError, RequestError, SessionNotFound, StreamOverflow, UsageError
 from acpwire.limits import Limits
 from acpwire.streams import HIGH, Feed, Stream
+from acpwire.transcript import Change
 from tests.client.script import (
     IDLE,
     RUNNING,
@@ -162,7 +163,7 @@ async def test_a_session_is_resumed_in_its_own_directory_and_replayed_if_that_is
     async with connected() as (script, agent):
         with pytest.raises(UsageError, match="cwd"):
             await agent.resume_session("s")
-        info = v2.SessionInfo(session_id="s", cwd="/own", additional_directories=["/never/restored"])
+        info = v2.SessionInfo(session_id="s", cwd="/own")
 
         async def play() -> None:
             request = await script.asked("session/resume")
@@ -186,6 +187,35 @@ async def test_a_session_is_resumed_in_its_own_directory_and_replayed_if_that_is
     async with connected() as (script, agent):
         again = await while_(quietly(), agent.resume_session(other))
         assert again is not other, "that one is of a connection that is gone"
+
+
+@on_each_loop
+async def test_a_session_is_resumed_with_its_own_roots_unless_others_are_given() -> None:
+    """SS-04, SS-18, SS-23: omission means none, so what is not sent would be lost; nothing is merged."""
+    info = v2.SessionInfo(session_id="s", cwd="/own", additional_directories=["/a", "/b"])
+
+    async def resumed(what: Any, on: tuple[Script, AgentConnection], **setup: Any) -> Any:
+        script, agent = on
+        resume = asyncio.create_task(agent.resume_session(what, **setup))
+        request = await script.answered("session/resume", {})
+        session = await resume
+        sent = request["params"].get("additionalDirectories", [])
+        assert session.additional_directories == tuple(sent)
+        return session, sent
+
+    async with connected() as on:
+        session, sent = await resumed(info, on)
+        assert sent == ["/a", "/b"]
+        assert (await resumed("s", on))[1] == ["/a", "/b"], "it is known by its id"
+        assert (await resumed(info, on, additional_directories=["/c"]))[1] == ["/c"]
+        assert (await resumed(session, on))[1] == ["/c"]
+        assert (await resumed(info, on, additional_directories=()))[1] == []
+        assert (await resumed(session, on, additional_directories=["/d"]))[1] == ["/d"]
+    async with connected() as on:
+        assert (await resumed(session, on))[1] == ["/d"], "it is of an earlier connection"
+        assert (await resumed("t", on, cwd="/"))[1] == []
+    async with connected(capabilities={"session": {}}) as on:
+        assert (await resumed(session, on))[1] == [], "IN-14: this agent takes none"
 
 
 @on_each_loop
@@ -220,6 +250,144 @@ async def test_resuming_again_patches_what_is_known_and_doubles_nothing() -> Non
         assert values(session) == [False], "what was reported before the request counts less than the answer"
 
 
+@pytest.mark.parametrize("as_snapshot", [False, True])
+@on_each_loop
+async def test_a_history_outlives_its_connection_and_a_replay_patches_it(as_snapshot: bool) -> None:
+    """SS-19, ST-10: what a crash left is taken over, and nothing of it is doubled or lost."""
+    unknown = {"sessionUpdate": "_acme/thing", "x": 1}
+    call = {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "in_progress"}
+    options = {"sessionUpdate": "config_option_update", "configOptions": [OPTION]}
+    async with session_of() as (script, session):
+        await script.told(user("u0"), chunk("a", "m"), call, unknown, options, RUNNING)
+        await settled(script)
+        await session.cancel()
+        await script.__aexit__(None, None, None)
+    left = session.transcript.snapshot()
+    history: Any = left if as_snapshot else session.transcript
+
+    async with connected() as (script, agent):
+        resuming = asyncio.create_task(agent.resume_session(session, replay=True, history=history))
+        request = await script.asked("session/resume")
+        again = agent.sessions["s"]
+        assert again.transcript.timeline == left.timeline
+        assert again.transcript.tool_calls["t"].display_status == "in_progress", "marks are not part of it"
+        assert values(again) == [False]
+        assert (again.transcript.state.value, again.is_busy) == ("unknown", False)
+        whole = {"sessionUpdate": "agent_message", "messageId": "m", "content": [{"type": "text", "text": "ab"}]}
+        ended = {**call, "status": "cancelled"}
+        await script.told(user("u0"), whole, ended, unknown, user("u1"), IDLE)
+        await script.send(answer(request, {"configOptions": [option(True)]}))
+        assert await resuming is again
+        kinds = [entity.category for entity in again.transcript.timeline]
+        assert kinds == ["user", "agent", "tool_call", "unknown", "user"]
+        assert again.transcript.messages["agent", "m"].text == "ab"
+        assert again.transcript.tool_calls["t"].display_status == "cancelled"
+        assert again.transcript.state.value == "idle"
+        assert values(again) == [True]
+        assert session.transcript.snapshot() == left
+        with pytest.raises(UsageError, match="is open here"):
+            await agent.resume_session(again, history=history)
+    async with connected(transcript=False) as (script, agent):
+        with pytest.raises(UsageError, match="none are kept"):
+            await agent.resume_session(session, history=history)
+        await script.expect_nothing()
+        assert not agent.sessions
+
+
+class Watches(Client):
+    """Keeps the changes of transcripts, and which updates were told."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def changed(self, session: ClientSession, change: Change) -> Any:
+        assert session.transcript is not None
+        self.seen.append((session.id, *change[:3]))
+
+    def update(self, session: ClientSession, update: v2.SessionUpdate) -> None:
+        self.seen.append(texts([update])[0])
+
+
+@on_each_loop
+async def test_changes_of_a_transcript_are_told_also_those_that_no_update_tells() -> None:
+    """PM-03, CA-02, CO-06, SA-03: in order, of children too."""
+    watches = Watches()
+    seen = watches.seen
+    async with session_of(watches) as (script, session):
+        await script.told(chunk("a"), chunk("b"))
+        await script.told({"sessionUpdate": "subagent_update", "sessionId": "child"})
+        await script.told(chunk("c"), session="child")
+        await settled(script)
+        assert seen == [
+            ("s", "agent", "a1", "created"),
+            "a",
+            ("s", "agent", "a1", "appended"),
+            "b",
+            ("s", "subagent", "child", "created"),
+            "subagent_update",
+            ("child", "agent", "a1", "created"),
+            "c",
+        ]
+        seen.clear()
+        await script.permission(1, subject={"type": "tool_call", "toolCall": {"toolCallId": "t", "title": "rm"}})
+        await script.answer_to(1)
+        assert seen == [("s", "tool_call", "t", "created")]
+        seen.clear()
+        await session.cancel()
+        await script.asked("session/cancel")
+        assert seen == [("s", "tool_call", "t", "replaced")]
+        seen.clear()
+        changed = script.answered("session/set_config_option", {"configOptions": [OPTION]})
+        await while_(changed, session.set_config_option("fast", True))
+        assert seen == [("s", "config", "", "replaced")]
+    async with session_of(Watches(), transcript=False) as (script, session):
+        await script.told(chunk("a"))
+        await settled(script)
+
+
+@on_each_loop
+async def test_a_watcher_of_changes_that_fails_is_logged_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Fails(Watches):
+        def changed(self, session: ClientSession, change: Change) -> None:
+            raise RuntimeError("my own fault")
+
+    fails = Fails()
+    async with session_of(fails) as (script, session):
+        calls = [{"sessionUpdate": "tool_call_update", "toolCallId": name} for name in "tu"]
+        await script.told(*calls, chunk("a"))
+        await settled(script)
+        await session.cancel()
+        await script.asked("session/cancel")
+        assert [call.display_status for call in session.transcript.tool_calls.values()] == ["cancelled"] * 2
+        assert (await while_(asked_and_ended(script), session.ask("hi"))).text == "x"
+        assert session.transcript.text == "x"
+        assert fails.seen[:3] == ["tool_call_update", "tool_call_update", "a"]
+    assert "changed, a callback of the client, failed" in caplog.text
+    assert caplog.text.count("Traceback") == 1
+
+
+async def asked_and_ended(script: Script) -> None:
+    """Accept a prompt, and answer it with an x."""
+    request = await script.asked("session/prompt")
+    await script.send(told(user("u1")), answer(request, {"messageId": "u1"}))
+    await script.told(RUNNING, chunk("x", "a2"), IDLE)
+
+
+@on_each_loop
+async def test_a_watcher_of_changes_that_waits_delays_what_follows() -> None:
+    class Slow(Watches):
+        async def changed(self, session: ClientSession, change: Change) -> None:
+            await asyncio.sleep(0)
+            self.seen.append(change.what)
+
+    slow = Slow()
+    async with session_of(slow) as (script, _):
+        await script.told(chunk("a"), chunk("b"))
+        await settled(script)
+        await until(lambda: len(slow.seen) == 4)
+        assert slow.seen == ["created", "a", "appended", "b"]
+
+
 @on_each_loop
 async def test_a_resume_that_fails_leaves_no_session_and_a_known_one_as_it_was() -> None:
     async with session_of() as (script, session):
@@ -231,6 +399,89 @@ async def test_a_resume_that_fails_leaves_no_session_and_a_known_one_as_it_was()
             await while_(script.refused("session/resume", -32602), agent.resume_session("s", cwd="/other"))
         assert agent.sessions == {"s": session}
         assert session.cwd == "/work"
+
+
+def requests(session: ClientSession) -> list[Any]:
+    """One of each kind that needs a session which is set up; none of them is awaited yet."""
+    return [
+        session.prompt("early"),
+        session.ask("early"),
+        session.set_config_option("fast", True),
+        session.cancel_tool_call("t"),
+        session.cancel_terminal("t"),
+    ]
+
+
+@pytest.mark.parametrize("outcome", ["success", "failure", "cancelled"])
+@on_each_loop
+async def test_a_session_is_of_no_use_until_it_is_resumed_nor_where_that_fails(outcome: str) -> None:
+    """PL-03: its updates are told during the replay, and there it may be found; nothing goes out."""
+    seen: list[str] = []
+
+    class Sees(Client):
+        def update(self, session: ClientSession, update: v2.SessionUpdate) -> None:
+            seen.append(session.id)
+
+    async with connected(Sees()) as (script, agent):
+        resuming = asyncio.create_task(agent.resume_session("r", cwd="/", replay=True))
+        request = await script.asked("session/resume")
+        await script.told(user("u0"), chunk("old"), session="r")
+        await settled(script)
+        session = agent.sessions["r"]
+        assert seen == ["r", "r"]
+        for asking in requests(session):
+            with pytest.raises(UsageError, match="PL-03"):
+                await asking
+        await script.expect_nothing()
+        if outcome == "success":
+            await script.told(IDLE, session="r")
+            await script.send(answer(request, {}))
+            assert await resuming is session
+            await prompted(script, session)
+            return
+        if outcome == "failure":
+            await script.send(failure(request, -32602))
+            with pytest.raises(RequestError):
+                await resuming
+        else:
+            resuming.cancel()
+            await asyncio.wait([resuming])
+            await script.asked("$/cancel_request")
+        for asking in requests(session):
+            with pytest.raises(UsageError, match="resume it first"):
+                await asking
+        await session.cancel()
+        await session.close()
+        await script.expect_nothing()
+
+
+@on_each_loop
+async def test_a_session_that_is_open_is_of_use_while_it_is_resumed_again() -> None:
+    """PL-03 is of the first prompt; a resume that fails leaves it as it was."""
+    async with session_of() as (script, session):
+        resuming = asyncio.create_task(session.agent.resume_session(session))
+        request = await script.asked("session/resume")
+        prompt = await prompted(script, session)
+        await script.send(failure(request, -32603))
+        with pytest.raises(RequestError):
+            await resuming
+        await script.told(RUNNING, IDLE)
+        assert await prompt.wait() == "end_turn"
+
+
+@on_each_loop
+async def test_a_session_that_was_closed_asks_for_nothing_any_more() -> None:
+    """CA-01, CA-12, SS-25: cancelling and closing it is nothing to do; its id may be another's by now."""
+    async with session_of() as (script, session):
+        await while_(script.answered("session/close", {}), session.close())
+        await while_(script.answered("session/resume", {}), session.agent.resume_session(session))
+        for asking in requests(session):
+            with pytest.raises(UsageError, match="resume it first"):
+                await asking
+        await session.cancel()
+        await session.close()
+        await script.expect_nothing()
+        assert list(session.agent.sessions) == ["s"]
 
 
 @on_each_loop
@@ -370,6 +621,55 @@ async def test_a_title_is_what_the_agent_stored() -> None:
         await script.expect_nothing()
 
 
+def saved(session: ClientSession) -> list[tuple[Any, Any]]:
+    """Options and commands of a session, as they are in what its transcript saves; None where nothing is."""
+    again = acpwire.Transcript.load(session.transcript.save())
+    return [(session.config_options, again.config), (session.available_commands, again.commands)]
+
+
+@on_each_loop
+async def test_what_answers_say_of_options_and_commands_is_in_the_transcript() -> None:
+    """CO-06, SS-08, SU-12: one truth, whoever said it last; none where nobody did."""
+    async with session_of() as (script, session):
+        assert saved(session) == [((), None), ((), None)]
+        made = script.answered(
+            "session/new", {"sessionId": "t", "configOptions": [OPTION], "availableCommands": [COMMAND]}
+        )
+        other = await while_(made, session.agent.new_session(cwd="/"))
+        for said, kept in saved(other):
+            assert len(said) == 1
+            assert tuple(said) == kept
+        assert other.transcript.config == tuple(other.config_options)
+        changed = script.answered("session/set_config_option", {"configOptions": [option(True)]})
+        await while_(changed, other.set_config_option("fast", True))
+        assert values(other) == [True]
+        assert saved(other)[0] == (other.config_options, tuple(other.config_options))
+        await script.told({"sessionUpdate": "config_option_update", "configOptions": [option(False)]}, session="t")
+        await settled(script)
+        assert values(other) == [False]
+        assert saved(other)[0] == (other.config_options, tuple(other.config_options))
+        await while_(script.answered("session/resume", {}), session.agent.resume_session(other))
+        assert saved(other) == [((), ()), ((), ())], "an answer without them says that there are none"
+
+
+@on_each_loop
+async def test_options_and_commands_are_known_without_a_transcript() -> None:
+    """CO-06, SS-08."""
+    async with connected(transcript=False) as (script, agent):
+        result = {"sessionId": "s", "configOptions": [OPTION], "availableCommands": [COMMAND]}
+        session = await while_(script.answered("session/new", result), agent.new_session(cwd="/"))
+        assert (values(session), len(session.available_commands)) == ([False], 1)
+        changed = script.answered("session/set_config_option", {"configOptions": [option(True)]})
+        await while_(changed, session.set_config_option("fast", True))
+        assert values(session) == [True]
+        await script.told(
+            {"sessionUpdate": "config_option_update", "configOptions": []},
+            {"sessionUpdate": "available_commands_update", "availableCommands": []},
+        )
+        await settled(script)
+        assert (values(session), len(session.available_commands)) == ([], 0)
+
+
 @pytest.mark.parametrize(("value", "kind"), [(True, "boolean"), (False, "boolean"), ("large", "id")])
 @on_each_loop
 async def test_an_option_is_set_by_its_kind_and_all_options_are_as_the_answer_says(value: Any, kind: str) -> None:
@@ -386,6 +686,16 @@ async def test_an_option_is_set_by_its_kind_and_all_options_are_as_the_answer_sa
         assert len(found) == 1
         await settled(script)
         assert values(session) == []
+
+
+@pytest.mark.parametrize("value", [3, 1.0, None, b"x", ["x"]])
+@on_each_loop
+async def test_an_option_is_set_to_no_other_kind_of_value(value: Any) -> None:
+    """CO-04: it would be no request that an agent could read."""
+    async with session_of() as (script, session):
+        with pytest.raises(UsageError, match=f"CO-04.*{type(value).__name__}"):
+            await session.set_config_option("fast", value)
+        await script.expect_nothing()
 
 
 @on_each_loop
@@ -735,6 +1045,41 @@ async def test_cancelling_marks_unfinished_tool_calls_at_once_and_what_is_said_l
         assert await prompt.wait() == "cancelled"
         assert session.transcript.tool_calls["pending"].display_status == "completed"
         await script.expect_nothing()
+
+
+@on_each_loop
+async def test_cancelling_marks_no_work_that_goes_on_in_the_background() -> None:
+    """CA-02, CA-10, BG-01, BG-03: a process is listed as its terminal alone; the list that was reported last counts."""
+    async with session_of() as (script, session):
+        prompt = await prompted(script, session)
+        shows = [{"type": "terminal", "terminalId": "p"}]
+        calls: list[Any] = [
+            {"sessionUpdate": "tool_call_update", "toolCallId": name, "status": "in_progress", **members}
+            for name, members in {"watch": {}, "server": {"content": shows}, "read": {}, "later": {}}.items()
+        ]
+        listed = [{"type": "tool_call", "toolCallId": "watch"}, {"type": "terminal", "terminalId": "p"}]
+        await script.told(RUNNING, *calls[:2], {**IDLE, "background": [*listed, {"type": "_else", "x": 1}]})
+        await prompt.wait()
+        await prompted(script, session, "u2")
+        await script.told(RUNNING, *calls[2:3])
+        await settled(script)
+        await session.cancel()
+        await script.asked("session/cancel")
+
+        def marked() -> list[str]:
+            calls = session.transcript.tool_calls.items()
+            return [name for name, call in calls if call.display_status == "cancelled"]
+
+        assert marked() == ["read"]
+        await script.told({**RUNNING, "background": listed[:1]}, calls[3])
+        await settled(script)
+        await session.cancel()
+        await script.asked("session/cancel")
+        assert marked() == ["server", "read", "later"]
+        await script.told({**RUNNING, "background": []})
+        await settled(script)
+        await session.cancel()
+        assert marked() == ["watch", "server", "read", "later"]
 
 
 @on_each_loop

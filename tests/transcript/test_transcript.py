@@ -194,6 +194,27 @@ def test_an_observer_meets_the_whole_update_and_may_apply_more() -> None:
     assert seen == [("created", "A"), ("appended", "AB")]
 
 
+@given(streams())
+def test_a_history_is_taken_over_whole_and_told_to_no_observer(updates: list[Any]) -> None:  # SS-19, ST-12
+    earlier = fold(updates)
+    before = earlier.snapshot()
+    told: list[Change] = []
+    for history in (earlier, before):
+        transcript = Transcript(observer=told.append)
+        transcript.take_over(history)
+        assert not told
+        assert not transcript.state.confirmed or before.state.last_known is None
+        assert transcript.state.last_known == before.state.last_known
+        with transcript.replaying():
+            for update in earlier.updates():
+                transcript.apply(update)
+        assert transcript.snapshot() == before == earlier.snapshot()
+        told.clear()
+        transcript.apply(v2.UsageUpdate(used=1, size=2))
+        assert [change.category for change in told] == ["usage"]
+        told.clear()
+
+
 def test_a_child_inherits_what_it_does_not_set_and_null_state_is_not_idle() -> None:  # SA-04, SA-05, SA-06
     transcript = Transcript(cwd="/p", additional_directories=["/q"])
     transcript.apply(v2.SubagentUpdate(session_id="s", state=v2.StateSnapshot(state="idle"), additional_directories=[]))

@@ -11,8 +11,9 @@ import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -23,8 +24,9 @@ from acpwire.connection import Answered, Connection, Counters, Ignored, Tap
 from acpwire.errors import ConnectionClosed, DecodeError, UsageError, VersionMismatch
 from acpwire.limits import Limits
 from acpwire.peer import Handler, Peer
+from acpwire.transcript import Change, Snapshot, Transcript
 from acpwire.transports import ProcessTransport, Transport, spawn_process
-from acpwire.wire.frames import Malformed, Method, Methods
+from acpwire.wire.frames import Malformed, Method, Methods, RequestId
 
 from .answers import Answers
 from .early import Early
@@ -117,6 +119,9 @@ class AgentConnection:
     Methods that ask raise `RequestError` where the agent refuses, `ConnectionClosed`, and `UsageError` for what the
     agent did not say it serves (IN-14).
 
+    What the agent asks for a session that is not among `sessions` reaches no callback: a permission is refused, an
+    elicitation cancelled, and the log says so at level INFO.
+
     Attributes:
         info: what the agent says it is, a `v2.Implementation` (IN-02).
         capabilities: what it can do, a `v2.AgentCapabilities`; `supports` asks by a path.
@@ -155,7 +160,7 @@ class AgentConnection:
         self._resuming: set[str] = set()
         self._updates = client.update if overrides(client, "update") else None
         methods: Methods = {**v2.METHODS, **{(one.name, one.side, one.kind): one for one in extensions}}
-        connection = _Connection("client", v2.decode_from_agent, methods, limits=limits, tap=tap)
+        self._connection = connection = _Connection("client", v2.decode_from_agent, methods, limits=limits, tap=tap)
         connection.ended = self._ended_at_once
         handlers: dict[Method[Any, Any], Handler] = {
             v2.SESSION_UPDATE: self._update,
@@ -199,7 +204,12 @@ class AgentConnection:
             raise UsageError(f"IN-14: the agent {self.info.name!r} does not offer {path}")
 
     async def initialize(self) -> None:
-        """The handshake; `connect` does it (IN-01..IN-05). Raises as `connect` does."""
+        """The handshake; `connect` does it (IN-01..IN-05). Raises as `connect` does.
+
+        It may be repeated as long as nothing else was asked for, and not after that, with `UsageError`; a repeat that
+        fails changes nothing (IN-05).
+        """
+        self._check_own(v2.INITIALIZE, None)
         request = v2.InitializeRequest(
             protocol_version=VERSION, info=self._client.info, capabilities=self._client.capabilities()
         )
@@ -259,13 +269,20 @@ class AgentConnection:
         *,
         cwd: str | os.PathLike[str] | None = None,
         replay: bool = False,
-        additional_directories: Sequence[str] = (),
+        additional_directories: Sequence[str] | None = None,
         mcp_servers: Sequence[v2.McpServer] = (),
         system_prompt: v2.SystemPrompt | None = None,
+        history: Transcript | Snapshot | None = None,
     ) -> ClientSession:
         """Take up a session, of an earlier connection too; by its id alone, its directory must be given (SS-18).
 
+        Its other roots are those of the session that is given, too, or that is known by the id, as far as the agent
+        takes any: what is not sent is none, as agents restore nothing (SS-04). `()` is none.
+
         With `replay` the agent tells its whole history first, which adds to what is known here already (SS-12, SS-19).
+        That is what `history` holds, the transcript of the session in an earlier connection; else the transcript of a
+        session that is not open here begins empty. It is copied, not changed; marks of calls as cancelled, notices and
+        what children said are not part of it.
         """
         session_id = self._root(session)
         known = self.sessions.get(session_id)
@@ -273,10 +290,15 @@ class AgentConnection:
         where = cwd if cwd is not None else listed or (known.cwd if known is not None else None)
         if where is None:
             raise UsageError("resume_session needs the session's cwd: give it, or the SessionInfo from list_sessions")
+        roots = additional_directories
+        if roots is None:
+            its_own = known if isinstance(session, str) else session
+            takes_any = self.supports("session.additionalDirectories")
+            roots = its_own.additional_directories if its_own is not None and takes_any else ()
         request = v2.ResumeSessionRequest(
             session_id=session_id,
             cwd=_absolute(where),
-            additional_directories=list(additional_directories),
+            additional_directories=list(roots),
             mcp_servers=list(mcp_servers),
             replay_from=v2.ReplayFromStart() if replay else None,
             system_prompt=system_prompt,
@@ -284,7 +306,10 @@ class AgentConnection:
         self._check_setup(request)
         if session_id in self._resuming:
             raise UsageError(f"the session {session_id} is being resumed already")
-        held = known or self._registered(session_id, request, state="unknown")
+        if history is not None and (known is not None or not self._keeps):
+            reason = "is open here, and has its history" if self._keeps else "is to have a history, but none are kept"
+            raise UsageError(f"the session {session_id} {reason}")
+        held = known or self._registered(session_id, request, state="unknown", history=history)
         with ExitStack() as stack:
 
             def arrived(response: v2.ResumeSessionResponse) -> None:
@@ -361,8 +386,7 @@ class AgentConnection:
 
     async def logout(self) -> None:
         """Sign out; expect `AuthRequired` afterwards (AU-02, AU-08)."""
-        if not self.auth_methods:
-            raise UsageError("AU-02: the agent has no way to sign in, so there is none to sign out")
+        self._check_own(v2.AUTH_LOGOUT, None)
         await self.peer.request(v2.AUTH_LOGOUT, v2.LogoutAuthRequest())
 
     async def terminal_login(self, method_id: str) -> None:
@@ -415,15 +439,30 @@ class AgentConnection:
         self.need("providers")
         await self.peer.request(v2.PROVIDERS_DISABLE, v2.DisableProviderRequest(provider_id=provider_id))
 
-    async def request(self, method: Method[P, R], params: P) -> R:
-        """Send any request, of one's own too. Raises as `Peer.request` does."""
+    async def request(self, method: Method[P, R], params: P, *, check: bool = True) -> R:
+        """Send any request, of one's own too. Raises as `Peer.request` does.
+
+        One of the protocol's raises `UsageError` where the agent did not say that it serves it, or takes what is asked
+        of it (IN-05, IN-14, AU-02), and a setup of a session where its paths are not absolute or other rules are not
+        kept (SS-03..SS-05), unless `check` is false.
+        """
+        if check:
+            self._check_own(method, params)
         return await self.peer.request(method, params)
 
-    async def notify(self, method: Method[P, None], params: P) -> None:
-        """Send any notification, of one's own too."""
+    async def notify(self, method: Method[P, None], params: P, *, check: bool = True) -> None:
+        """Send any notification, of one's own too; `check` as for `request`."""
+        if check:
+            self._check_own(method, params)
         await self.peer.notify(method, params)
 
     # --- for sessions ---------------------------------------------------------------------------------------------
+
+    def observer_of(self, session: ClientSession) -> Callable[[Change], None] | None:
+        """What is called with each change of a session's transcript; None where the client does not want to know."""
+        if not overrides(self._client, "changed"):
+            return None
+        return partial(self._callbacks.call, self._client.changed, session)
 
     def child(self, parent: ClientSession, update: v2.SubagentUpdate) -> None:
         """A child session is announced, or more is said of it, which only its parent can (SA-02..SA-06)."""
@@ -505,14 +544,14 @@ class AgentConnection:
             raise DecodeError(f"SS-01: there is a session {response.session_id!r} already", "$.result.sessionId")
         return made[0]
 
-    def _registered(self, session_id: str, request: Any, state: Literal["idle", "unknown"] = "idle") -> ClientSession:
+    def _registered(self, session_id: str, request: Any, **beginning: Any) -> ClientSession:
         session = self.sessions[session_id] = ClientSession(
             self,
             session_id,
             request.cwd,
             additional_directories=tuple(request.additional_directories),
             transcript=self._keeps,
-            state=state,
+            **beginning,
         )
         return session
 
@@ -523,6 +562,23 @@ class AgentConnection:
         if known is not None and known.parent is not None:
             raise UsageError(f"SA-06: {session_id} is a child session, which only its parent's agent changes")
         return session_id
+
+    def _check_own(self, method: Method[Any, Any], params: Any) -> None:
+        """Only what the agent said it serves, of the protocol's methods (IN-14, AU-02); others are their users' own."""
+        known = v2.METHODS.get((method.name, method.side, method.kind))
+        if known is None or known.side != "agent":
+            return
+        if known is v2.INITIALIZE and self._connection.has_asked:
+            raise UsageError("IN-05: the handshake may be repeated only before the first other request")
+        if known.gate == "authMethods":
+            if not self.auth_methods:
+                raise UsageError(f"AU-02: the agent has no way to sign in, and {known.name} is not for it")
+        elif known.gate:
+            self.need(known.gate)
+        if isinstance(params, v2.NewSessionRequest | v2.ResumeSessionRequest | v2.ForkSessionRequest):
+            self._check_setup(params)
+        elif isinstance(params, v2.ListSessionsRequest) and params.archived is not None:
+            self.need("session.archive")
 
     def _check_setup(self, request: Any) -> None:
         """Only what the agent said it takes (IN-10, SS-04, SS-05, UN-05)."""
@@ -566,9 +622,16 @@ class AgentConnection:
 
 
 class _Connection(Connection):
-    """Tells that it is closed in the moment that it is."""
+    """Tells that it is closed in the moment that it is, and knows whether more than the handshake was asked for."""
 
     ended: Callable[[ConnectionClosed], None]
+    has_asked = False
+
+    def request(self, method: Method[Any, Any], params: Any) -> RequestId:
+        """Send a request, as any is sent."""
+        request_id = super().request(method, params)
+        self.has_asked = self.has_asked or method.name != v2.INITIALIZE.name
+        return request_id
 
     def close(self, cause: ConnectionClosed) -> list[Answered]:
         """End the connection, as any is ended."""

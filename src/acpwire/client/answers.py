@@ -36,9 +36,13 @@ class Answers:
         self._open_urls: set[str] = set()  # elicitations of the user at URLs (EL-11)
 
     def permission(self, request: v2.RequestPermissionRequest) -> Any:
-        """What it is about is folded in before anybody is asked (PM-03); without a session the answer is cautious."""
+        """What it is about is folded in before anybody is asked (PM-03).
+
+        For a session that is not known nobody is asked: the answer is no.
+        """
         session = self._sessions.get(request.session_id)
         if session is None:
+            _log.info("session/request_permission came for a session that is not known; the answer is no")
             return _outcome(rejection(request.options), request.options)
         subject = request.subject
         if session.kept is not None and isinstance(subject, v2.ToolCallPermissionSubject):
@@ -46,7 +50,11 @@ class Answers:
         return self._permitted(session, session.question(), request)
 
     def elicitation(self, request: v2.CreateElicitationRequest) -> Any:
-        """Only in a mode that was offered (EL-03, EL-05)."""
+        """Only in a mode that was offered (EL-03, EL-05).
+
+        For a session that is not known nobody is asked: it counts as cancelled. That a request is pending of which an
+        agent asks is for the agent to see to (EL-04): it may cross the answer to that, and the user is asked.
+        """
         offered = self._client.capabilities().elicitation
         if isinstance(request, v2.UnknownVariant) or offered is None or getattr(offered, request.tag) is None:
             raise RequestError(INVALID_PARAMS, "This client offers no such mode - at `$.params.mode`")
@@ -54,6 +62,7 @@ class Answers:
         if isinstance(request.session_id, str):
             session = self._sessions.get(request.session_id)
             if session is None:
+                _log.info("elicitation/create came for a session that is not known; it counts as cancelled")
                 return v2.ElicitationCancelAction()
         return self._filled(session, asyncio.Future() if session is None else session.question(), request)
 

@@ -13,6 +13,8 @@ from acpwire import v2
 from acpwire.errors import METHOD_NOT_FOUND, ConnectionClosed, RequestError
 
 if TYPE_CHECKING:
+    from acpwire.transcript import Change
+
     from .session import ClientSession
 
 __all__ = ["Chosen", "Client", "Filled"]
@@ -54,6 +56,13 @@ class Client:
 
     def update(self, session: ClientSession, update: v2.SessionUpdate) -> Awaitable[None] | None:
         """Every update of every session, in the wire's order, after the session's transcript has it."""
+
+    def changed(self, session: ClientSession, change: Change) -> Awaitable[None] | None:
+        """Every change of a session's transcript, where one is kept, once it is made; before `update`, if by one.
+
+        What no update tells is among them: a tool call that a permission is about (PM-03), marks of calls as cancelled
+        (CA-02), options and commands of answers (CO-06).
+        """
 
     async def request_permission(self, session: ClientSession, request: v2.RequestPermissionRequest) -> Chosen:
         """The agent asks whether it may do something (PM-*). As it stands, it may not.

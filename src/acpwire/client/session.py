@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
@@ -16,10 +16,10 @@ import msgspec
 from acpwire import v2
 from acpwire.errors import INVALID_PARAMS, NOT_FOUND, ConnectionClosed, RequestError, UsageError
 from acpwire.streams import Feed, Stream
-from acpwire.transcript import Terminal, ToolCall, Transcript
+from acpwire.transcript import Snapshot, Terminal, ToolCall, Transcript
 from acpwire.wire.frames import Method
 
-from .prompts import End, Prompt, Turn, Turns, answer_of
+from .prompts import WORDS, End, Prompt, Turn, Turns, answer_of
 
 if TYPE_CHECKING:
     from .agents import AgentConnection
@@ -55,6 +55,8 @@ _NOTICED: Final = frozenset(
     }
 )
 """The classes of updates that say something of the session itself; all others go by without a look."""
+_LISTENING: Final = _NOTICED | WORDS
+"""The same, where it matters that the agent speaks."""
 _TOLD: Final = (v2.UserMessage, v2.UserMessageChunk, v2.AgentMessage, v2.AgentMessageChunk)
 """What a `Turn`'s text is made of."""
 
@@ -71,8 +73,6 @@ class ClientSession:
         parent: the session of which it is a child; None if of none.
         children: its child sessions, by id.
         state: what the agent said last of its work, a `v2.StateUpdate`; `is_busy` is the gist.
-        available_commands: the commands that a prompt may begin with, as `v2.AvailableCommand`s.
-        config_options: the options that `set_config_option` sets, with their values, as `v2.SessionConfigOption`s.
         can_cancel: whether its work may be cancelled; false of some children (SA-06).
         kept: the transcript, or None; `transcript` raises instead.
     """
@@ -85,6 +85,7 @@ class ClientSession:
         *,
         additional_directories: Sequence[str] | None = None,
         transcript: bool = True,
+        history: Transcript | Snapshot | None = None,
         parent: ClientSession | None = None,
         state: Literal["idle", "unknown"] = "idle",
     ) -> None:
@@ -94,17 +95,20 @@ class ClientSession:
         self.children: dict[str, ClientSession] = {}
         self.state: v2.StateUpdate | v2.UnknownVariant = v2.StateUpdate(state=state)
         """What the agent said last of its work: of a new session idle, if nothing; of others unknown (ST-07, ST-10)."""
-        self.available_commands: Sequence[v2.AvailableCommand] = ()
-        self.config_options: Sequence[v2.SessionConfigOption] = ()
         self.can_cancel = parent is None
         """Whether its work may be cancelled: of a child, only while its parent's agent says so (SA-06)."""
         self._cwd = cwd
         self._directories = additional_directories
-        self.kept: Transcript | None = (
-            Transcript(cwd=self.cwd, additional_directories=self.additional_directories) if transcript else None
-        )
+        self.kept: Transcript | None = None
         """The transcript, where the connection keeps them; None otherwise."""
+        if transcript:
+            self.kept = Transcript(agent.observer_of(self), v2, self.cwd, self.additional_directories)
+            if history is not None:
+                self.kept.take_over(history)
+        self._commands: Sequence[v2.AvailableCommand] = ()  # of a session without a transcript, which has them else
+        self._options: Sequence[v2.SessionConfigOption] = ()
         self._turns = Turns()
+        self._noticed: frozenset[type] = _NOTICED
         self._feeds: list[Feed[v2.SessionUpdate]] = []
         self._until_idle: list[Feed[v2.SessionUpdate]] = []  # of those
         self._put: Callable[[v2.SessionUpdate, int], bool] | None = None  # into all of them, if there are any
@@ -113,6 +117,7 @@ class ClientSession:
         self._questions: set[asyncio.Future[None]] = set()  # that wait for their answers
         self._stopping: set[str] = set()  # tool calls and terminals that were asked to
         self._is_closed = False
+        self._is_set_up = state == "idle" or parent is not None  # else it is being resumed (PL-03)
 
     def __repr__(self) -> str:
         return f"<ClientSession {self.id} {'busy' if self.is_busy else 'idle'}>"
@@ -123,6 +128,22 @@ class ClientSession:
         if self.kept is None:
             raise UsageError("this connection keeps no transcripts: it was made with transcript=False")
         return self.kept
+
+    @property
+    def available_commands(self) -> Sequence[v2.AvailableCommand]:
+        """The commands that a prompt may begin with, as the agent said last, in an update or an answer (CM-01).
+
+        The same are `transcript.commands`, where there is one.
+        """
+        return self._commands if self.kept is None else self.kept.commands or ()
+
+    @property
+    def config_options(self) -> Sequence[v2.SessionConfigOption]:
+        """What `set_config_option` sets, with the values, as the agent said last, in an update or an answer (CO-06).
+
+        The same are `transcript.config`, where there is one.
+        """
+        return self._options if self.kept is None else self.kept.config or ()
 
     @property
     def is_busy(self) -> bool:
@@ -152,8 +173,7 @@ class ClientSession:
         (RC-01).
         """
         self._own("session/prompt")
-        if self._is_closed and self.agent.closed is None:
-            raise UsageError(f"the session {self.id} was closed; resume it first")
+        self._usable()
         blocks = _blocks(content)
         if not blocks:
             raise UsageError("PL-05: a prompt needs at least one block")
@@ -190,13 +210,17 @@ class ClientSession:
         return Turn(answer_of(story, prompt.message_id), prompt.stop_reason, prompt.usage, prompt.error)
 
     async def cancel(self) -> None:
-        """Have the agent stop: its work, and the prompts that it holds (CA-01).
+        """Have the agent stop: its work, and the prompts that it holds (CA-01), at any time.
+
+        Of a session that was closed nothing is left to stop (CA-12): nothing is sent.
 
         Unfinished tool calls are marked at once, provisionally; what the agent still says of them counts (CA-02,
         CA-08). Questions that wait for an answer are answered as cancelled (CA-03).
         """
         if not self.can_cancel:
             raise UsageError(f"SA-06: the agent does not let the work of child {self.id} be cancelled")
+        if self._is_closed and self.agent.closed is None:
+            return
         if self.kept is not None:
             self.kept.cancel_unfinished()
         self._cancel_questions()
@@ -205,14 +229,21 @@ class ClientSession:
     # --- updates --------------------------------------------------------------------------------------------------
 
     def updates(self) -> Stream[v2.SessionUpdate]:
-        """The updates from this call on, up to the idle that ends the work of the newest accepted prompt."""
+        """The updates from this call on, up to the idle that ends the work of the newest accepted prompt.
+
+        Whose reading was begun and is not gone on with holds up the connection, as with `stream`.
+        """
         feed = self._opened()
         if not feed.is_done:
             self._until_idle.append(feed)
         return Stream(feed)
 
     def stream(self) -> Stream[v2.SessionUpdate]:
-        """The updates from this call on, as long as the session is open."""
+        """The updates from this call on, as long as the session is open.
+
+        Once its reading was begun, nothing more is read of the whole connection while 1,000 updates wait in it. So
+        whoever stops reading, as by `break`, closes or drops it.
+        """
         return Stream(self._opened())
 
     def batches(self) -> AsyncIterator[list[v2.SessionUpdate]]:
@@ -222,30 +253,39 @@ class ClientSession:
     # --- other requests -------------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """End the session; one that the agent does not know any more is fine (SS-25, SS-26)."""
+        """End the session; one that is over, or that the agent does not know any more, is fine (SS-25, SS-26)."""
         self._own("session/close")
+        if self._is_closed and self.agent.closed is None:
+            return
         with not_found_is_fine():
             await self.agent.peer.request(v2.SESSION_CLOSE, v2.CloseSessionRequest(session_id=self.id))
         self.end(None)
         self.agent.forget(self)
 
     async def set_config_option(self, config_id: str, value: str | bool) -> Sequence[v2.SessionConfigOption]:
-        """Set an option, and return all of them as they are now (CO-04, CO-06)."""
+        """Set an option, and return all of them as they are now (CO-04, CO-06).
+
+        Values are strings, ids, or booleans; of anything else `UsageError` is raised.
+        """
         self._own("session/set_config_option")
+        self._usable()
         request: v2.SetSessionConfigOptionRequest
+        kind: type = type(value)
+        if not issubclass(kind, str | bool):
+            raise UsageError(f"CO-04: an option is set to a str, an id, or to a bool, not to {kind.__name__}")
         if isinstance(value, bool):
             request = v2.SetSessionConfigOptionBooleanRequest(session_id=self.id, config_id=config_id, value=value)
         else:
             request = v2.SetSessionConfigOptionIdRequest(session_id=self.id, config_id=config_id, value=value)
 
         def arrived(response: v2.SetSessionConfigOptionResponse) -> None:
-            self.config_options = response.config_options
+            self._learn(v2.ConfigOptionUpdate(config_options=response.config_options))
 
         response = await self.agent.peer.request(v2.SESSION_SET_CONFIG_OPTION, request, arrived=arrived)
         return response.config_options
 
     async def set_title(self, title: str) -> str:
-        """Name the session, and return the name that was stored (UN-04)."""
+        """Name the session, open or not, and return the name that was stored (UN-04)."""
         self._own("session/set_title")
         self.agent.need("session.title")
         request = v2.SetSessionTitleRequest(session_id=self.id, title=title)
@@ -278,7 +318,7 @@ class ClientSession:
         """Take an update of `size` bytes: into the transcript, what is known of the session, and every open stream."""
         if self.kept is not None:
             self.kept.apply(update)
-        is_tracked = update.__class__ in _NOTICED and self._notice(update)
+        is_tracked = update.__class__ in self._noticed and self._notice(update)
         put = self._put
         if put is not None:
             self._total = total = self._total + size
@@ -286,6 +326,7 @@ class ClientSession:
                 self._sweep()
         if is_tracked:
             self._work_ended(self._turns.see(update, self._total))
+            self._noticed = _LISTENING if self._turns.listens else _NOTICED
 
     def _notice(self, update: v2.SessionUpdate) -> bool:
         """What an update says of the session itself. Returns whether prompts may end by it."""
@@ -295,16 +336,18 @@ class ClientSession:
                 return True
             case v2.UserMessage() | v2.UserMessageChunk():
                 return True
+            case v2.AgentMessage() | v2.AgentMessageChunk() | v2.AgentThought() | v2.AgentThoughtChunk():
+                return True
             case v2.UnknownVariant(tag="state_update"):
                 self.state = update
                 return True
             case v2.SubagentUpdate():
                 self.agent.child(self, update)
             case v2.AvailableCommandsUpdate():
-                self.available_commands = update.available_commands
+                self._commands = update.available_commands
                 self._reported.add(v2.AvailableCommandsUpdate)
             case v2.ConfigOptionUpdate():
-                self.config_options = update.config_options
+                self._options = update.config_options
                 self._reported.add(v2.ConfigOptionUpdate)
             case _:
                 pass
@@ -349,21 +392,36 @@ class ClientSession:
         self._reported.clear()
 
     def set_up(self, request: Any, response: Any) -> None:
-        """It is as it was asked for, and what the response says, where no update has said it already (SS-08, SU-12)."""
+        """It is as it was asked for, and what the response says, where no update has said it already (SS-08, SU-12).
+
+        A response without options or commands says that there are none; that is no news where none are known.
+        """
+        self._is_set_up = True
         self._cwd, self._directories = request.cwd, tuple(request.additional_directories)
-        if v2.ConfigOptionUpdate not in self._reported:
-            self.config_options = response.config_options
-        if v2.AvailableCommandsUpdate not in self._reported:
-            self.available_commands = response.available_commands
+        options, commands = response.config_options, response.available_commands
+        if v2.ConfigOptionUpdate not in self._reported and (options or self.config_options):
+            self._learn(v2.ConfigOptionUpdate(config_options=options))
+        if v2.AvailableCommandsUpdate not in self._reported and (commands or self.available_commands):
+            self._learn(v2.AvailableCommandsUpdate(available_commands=commands))
+
+    def _learn(self, update: v2.ConfigOptionUpdate | v2.AvailableCommandsUpdate) -> None:
+        """What an answer says is true as if it had come as an update; nobody else is told of it as one."""
+        if isinstance(update, v2.ConfigOptionUpdate):
+            self._options = update.config_options
+        else:
+            self._commands = update.available_commands
+        if self.kept is not None:
+            self.kept.apply(update)
 
     @contextmanager
     def replaying(self) -> Generator[None]:
         """What comes in here may be known already."""
-        if self.kept is None:
-            yield
-        else:
-            with self.kept.replaying():
+        self._turns.replay()
+        try:
+            with nullcontext() if self.kept is None else self.kept.replaying():
                 yield
+        finally:
+            self._work_ended(self._turns.replayed())
 
     def end(self, error: ConnectionClosed | None) -> None:
         """Nothing comes any more; None: as the session was closed."""
@@ -415,6 +473,7 @@ class ClientSession:
         self, method: Method[Any, Any], request: Any, entity: ToolCall | Terminal | None, requirement: str, name: str
     ) -> None:
         """Have a tool call or a terminal cancelled, unless that is needless."""
+        self._usable()
         if entity is None:
             if self.kept is not None:
                 raise UsageError(f"{requirement}: the agent has not told of {name} in this session")
@@ -443,6 +502,14 @@ class ClientSession:
                 f"PL-04: no agent says that it takes {block.tag!r} blocks; check=False sends it all the same"
             )
         self.agent.need(need)
+
+    def _usable(self) -> None:
+        """Raise `UsageError` where the agent does not have the session now; a connection that is closed says so."""
+        if self.agent.closed is None:
+            if self._is_closed:
+                raise UsageError(f"the session {self.id} was closed, or never came to be; resume it first")
+            if not self._is_set_up:
+                raise UsageError(f"PL-03: the session {self.id} is being resumed; wait for resume_session")
 
     def _own(self, method: str) -> None:
         if self.parent is not None:

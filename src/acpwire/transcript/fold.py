@@ -246,6 +246,9 @@ def _subagent(store: Store, update: Any) -> None:
 
 
 def _state(store: Store, update: Any) -> None:
+    background = getattr(update, "background", None)
+    if background is not None:
+        store.background = tuple(background)
     if update.state == "unknown":  # no outcome, and what was known stays the last known (ST-12, ST-13)
         _set_state(store, State(store.state.last_known, frozen(update)))
         return

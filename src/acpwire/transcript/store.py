@@ -7,7 +7,7 @@ what any update means (`fold`), or what is asked of a transcript (`transcript`).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Literal, NamedTuple, TypeVar, cast
@@ -53,6 +53,8 @@ class Store:
         self.unknown = 0
         """How many updates came that are not known."""
         self.state = State()
+        self.background: Sequence[Any] = ()
+        """What runs beside the foreground, as the last state said that said anything of it (BG-01)."""
         self.commands: tuple[Any, ...] | None = None
         self.commands_meta: Mapping[str, Any] | None = None
         self.config: tuple[Any, ...] | None = None

@@ -31,7 +31,8 @@ class Transcript:
 
     Nothing of an update is kept that could change: its JSON is held as dicts and lists that refuse to be written to
     (`copy.deepcopy` gives plain ones). Entities belong to the transcript and go on changing; snapshots do not. Updates
-    are all that a transcript is told; no response sets what one has reported (SU-12). Not thread-safe.
+    are all that a transcript is told: a session applies what answers say of options and commands as the update that
+    says the same, where none has said more (SS-08, SU-12, CO-06). Not thread-safe.
     """
 
     def __init__(
@@ -71,6 +72,23 @@ class Transcript:
         if store.observer is not None:
             store.deliver()
 
+    def take_over(self, earlier: Transcript | Snapshot) -> None:
+        """Go on from what an earlier transcript of the session held, as its `updates` tell it; it stays as it is.
+
+        Its state is only the last known, until the agent says what it is now (ST-10, ST-12). The observer is told of
+        none of this.
+        """
+        snapshot = earlier.snapshot() if isinstance(earlier, Transcript) else earlier
+        store = self._store
+        observer, store.observer = store.observer, None
+        try:
+            for update in history.updates(snapshot, self.schema):
+                self.apply(update)
+            if snapshot.state.last_known is not None and snapshot.state.confirmed:
+                self.apply(self.schema.StateUpdate(state="unknown"))
+        finally:
+            store.observer = observer
+
     def replaying(self) -> AbstractContextManager[None]:
         """A `with` block in which to apply a history that may be here already: of a resumed session, or `updates()`.
 
@@ -81,9 +99,14 @@ class Transcript:
         return self._store.replaying()
 
     def cancel_unfinished(self) -> None:
-        """Mark the tool calls that have not ended as cancelled, provisionally (CA-02): `session/cancel` was sent."""
+        """Mark the tool calls that have not ended as cancelled, provisionally (CA-02): `session/cancel` was sent.
+
+        Not those that the background list which was reported last names, or whose terminals it does: they are no part
+        of the active work, and keep running (CA-10, BG-03).
+        """
+        background = self._store.background
         for call in self.tool_calls.values():
-            if not call.is_final and not call.provisional:
+            if not call.is_final and not call.provisional and not _is_among(background, call):
                 call.provisional = True
                 self._store.changed(call, "replaced")
         self._store.deliver()
@@ -221,3 +244,10 @@ class Transcript:
         To show, to pass on live or to keep for diagnosis as one likes, or to leave (NT-08, SU-05).
         """
         return tuple(self._store.notices)
+
+
+def _is_among(background: Iterable[Any], call: ToolCall) -> bool:
+    """Whether a tool call goes on in the background: as itself, or as a process, which is listed as its terminal."""
+    calls = {one.tool_call_id for one in background if one.tag == "tool_call"}
+    terminals = {one.terminal_id for one in background if one.tag == "terminal"}
+    return call.id in calls or any(one.tag == "terminal" and one.terminal_id in terminals for one in call.content)
