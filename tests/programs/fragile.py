@@ -1,6 +1,6 @@
 """The resuming agent, but it crashes in its first prompt ever, and announces a child in each later one.
 
-python fragile.py DIRECTORY [WORDS]      # which it says before
+Its arguments are the directory of its store, and what it says before it crashes, if anything.
 """
 
 import os
