@@ -5,6 +5,7 @@ The command is run as a process, on a pipe and on a terminal, with rich and with
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pty
@@ -161,7 +162,8 @@ def test_the_whole_demo_tells_its_story_in_time_and_without_colour() -> None:
     assert "\r" not in done.stdout
     for said in (
         "permission   Mend the bridge? -> Allow",
-        "terminal     exit code 0",
+        "terminal     $ cross bridge",
+        "terminal     | crossing the bridge … it holds\n  terminal     exit code 0",
         "unknown      _demo_weather",
         "burst: 200,000 chunks, ",
         "stop reason cancelled",
@@ -169,6 +171,31 @@ def test_the_whole_demo_tells_its_story_in_time_and_without_colour() -> None:
     ):
         assert said in done.stdout
     assert re.search(r"^  updates a second +[\d,]+$", done.stdout, re.MULTILINE)
+    assert re.search(r"^  terminal_output +crossing the bridge … it holds$", done.stdout, re.MULTILINE)
+
+
+def output(data: bytes, terminal: str = "t") -> v2.TerminalOutputChunk:
+    """Some bytes of a terminal's."""
+    return v2.TerminalOutputChunk(terminal_id=terminal, data=base64.b64encode(data).decode())
+
+
+def test_what_a_terminal_prints_is_shown_by_lines_wherever_its_chunks_end() -> None:
+    """TM-06, TM-07: and as text that harms no output."""
+    printed = demo._Printed()  # pyright: ignore[reportPrivateUsage]  # nothing else shows more than one line
+    exited = v2.TerminalUpdate(terminal_id="t", exit_status=v2.TerminalExitStatus(exit_code=0))
+    told: list[v2.SessionUpdate] = [
+        output(b"\x1b[1"),
+        output(b"mone\x1b[0m \xe2"),
+        output(b"of another", "u"),
+        output(b"\x80\xa6\r\n\x1b]0;title\x07two\x07\n\n"),
+        output(b"thr"),
+        output(b"ee \xff"),
+        exited,
+        exited,
+        output(b"x" * 1000 + b"\n"),
+    ]
+    shown = [[*printed.lines(update)] for update in told]
+    assert shown == [[], [], [], ["one …", "two"], [], [], ["three \ufffd"], [], [f"{'x' * (demo.SHOWN - 4)} ..."]]
 
 
 def test_json_is_one_object_with_the_promised_keys() -> None:
@@ -182,9 +209,23 @@ def test_json_is_one_object_with_the_promised_keys() -> None:
     assert summary["cancel"]["stop_reason"] == "cancelled"
     assert summary["cancel"]["updates"] >= demo.BEFORE_CANCEL
     assert summary["transcript"]["tool_calls"] == {"completed": 3}
+    assert summary["transcript"]["terminals"] == 1
+    assert summary["transcript"]["terminal_output"] == ["crossing the bridge … it holds"]
     assert summary["transcript"]["unknown"] == {"_demo_weather": 1}
     assert summary["updates"]["agent_message_chunk"] > 1234
     assert 0 < summary["seconds"] < SECONDS
+
+
+def test_what_the_standard_output_has_no_characters_for_is_replaced() -> None:
+    done = subprocess.run(
+        [*COMMAND, "demo", "--chunks", "1"],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"terminal     | crossing the bridge ? it holds\n" in done.stdout
 
 
 def test_it_runs_as_a_module_too() -> None:
@@ -214,6 +255,7 @@ def test_a_terminal_gets_a_live_rate_and_tables() -> None:
     found = on_a_terminal(*COMMAND, "demo")
     assert re.search(r"\r\x1b\[K  [\d,]+ of 200,000 chunks, [\d,]+ a second", found)
     assert "│ agent_message_chunk" in found
+    assert re.search(r"│ terminal_output +│ +crossing the bridge … it holds │", found)
 
 
 def test_without_rich_a_terminal_gets_the_same_without_tables() -> None:
@@ -270,7 +312,12 @@ def test_what_is_not_as_it_should_be_is_said_and_is_exit_code_1(
     monkeypatch.setattr(sys, "executable", str(program))
     assert demo.main(["--chunks", "7"]) == 1
     out = capsys.readouterr().out
-    for problem in ("the story ended with refusal", "the story told no plans", "1 chunks came, not 7"):
+    for problem in (
+        "the story ended with refusal",
+        "the story told no plans",
+        "the story told no terminal_output",
+        "1 chunks came, not 7",
+    ):
         assert f"not as it should be: {problem}" in out
 
 

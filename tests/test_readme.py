@@ -1,12 +1,12 @@
-"""The code blocks of the README, run as they are printed.
+"""The code blocks of the README, run as they are printed, each in a process of its own.
 
-Owns: nothing but the names that a block expects to exist around it.
+Owns: the names that a block expects to exist around it. They are made of what the README's programs import, and of that
+alone, so that no block lives on what a test has imported.
 """
 
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import inspect
 import os
 import re
@@ -16,13 +16,11 @@ import sys
 import tomllib
 from pathlib import Path
 from textwrap import indent
-from typing import Any
 
 import pytest
 
 import acpwire
-import acpwire.testing
-from acpwire import cli, v2
+from acpwire import cli, testing, v2
 from acpwire_codegen.__main__ import main as codegen
 
 ROOT = Path(__file__).parents[1]
@@ -37,23 +35,34 @@ LINE = v2.encode(
         ),
     )
 )
-
-
-class Target:
-    """Somewhere to forward lines to."""
-
-    def __init__(self) -> None:
-        self.got: list[bytes] = []
-
-    def write(self, line: bytes) -> None:
-        self.got.append(line)
-
-
 (AGENT,) = [block for block in BLOCKS if "run_agent(" in block]
 (CLIENT,) = [block for block in BLOCKS if "asyncio.run(" in block]
 INSIDE = [block for block in BLOCKS if re.search(r"^(async|await)\b", block, re.MULTILINE)]
 """What stands inside a coroutine function, or is one."""
 PLAIN = [block for block in BLOCKS if block not in {AGENT, CLIENT, *INSIDE}]
+IMPORTS = "import asyncio\n\nimport acpwire\nfrom acpwire import v2\n\n"
+"""What the programs of the README begin with; its other blocks go on from there."""
+
+
+def run(*parts: str, cwd: Path, path: Path | None = None) -> str:
+    """Run a program in a new process, which must end well and complain of nothing; returns what it printed."""
+    environment = os.environ if path is None else os.environ | {"PATH": f"{path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "".join(parts)],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    return done.stdout
+
+
+def coroutine(block: str) -> str:
+    """What stands inside a coroutine function, in one that is called `run`."""
+    return f"async def run():\n{indent(block, '    ')}\n"
 
 
 def test_the_shortest_agent_and_the_shortest_client_run_as_printed(tmp_path: Path) -> None:
@@ -62,100 +71,100 @@ def test_the_shortest_agent_and_the_shortest_client_run_as_printed(tmp_path: Pat
     program = tmp_path / "my-agent"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{tmp_path / "agent.py"}" "$@"\n', "utf-8")
     program.chmod(0o755)
-    environment = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", CLIENT],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
     said = "you said: Explain this repository"
-    assert (done.stdout, done.stderr, done.returncode) == (f"{said}{said}\n", "", 0)
+    assert run(CLIENT, cwd=tmp_path, path=tmp_path) == f"{said}{said}\n"
 
 
-def test_a_tool_that_asks_runs_as_printed_and_does_as_its_comment_says() -> None:
-    (tool,) = [block for block in INSIDE if "tool_call(" in block]
-    names: dict[str, Any] = {"run_tests": _run_tests}
-    exec(compile(tool, "README.md", "exec"), names)  # noqa: S102  # our own text
-    members = {"info": v2.Implementation(name="tool", version="1"), "prompt": names["prompt"]}
-    agent: Any = type("Tool", (acpwire.Agent,), members)()
-
-    class Agrees(acpwire.Client):
-        async def request_permission(
-            self, session: acpwire.ClientSession, request: v2.RequestPermissionRequest
-        ) -> v2.PermissionOption:
-            return request.options[0]
-
-    async def statuses(client: acpwire.Client) -> list[str]:
-        async with acpwire.testing.connect(agent, client) as connection:
-            session = await connection.new_session(cwd="/")
-            updates = [update async for update in await session.prompt("go")]
-        return [update.status for update in updates if isinstance(update, v2.ToolCallUpdate)]  # type: ignore[misc]  # each says it
-
-    assert asyncio.run(statuses(Agrees())) == ["pending", "in_progress", "completed"]
-    assert asyncio.run(statuses(acpwire.Client())) == ["pending", "failed"]
-
-
-async def _run_tests() -> str:
+ASKS = """
+async def run_tests():
     return "all passed"
 
+class Tool(acpwire.Agent):
+    info = v2.Implementation(name="tool", version="1")
+    prompt = prompt
 
-def test_an_agent_and_a_client_in_one_process_run_as_printed() -> None:
+class Agrees(acpwire.Client):
+    async def request_permission(self, session, request):
+        return request.options[0]
+
+async def statuses(client):
+    left, right = acpwire.pair()
+    serving = asyncio.create_task(acpwire.serve(Tool(), left))
+    async with acpwire.connect(right, client) as connection:
+        session = await connection.new_session(cwd="/")
+        print([update.status async for update in await session.prompt("go") if update.tag == "tool_call_update"])
+    await serving
+
+asyncio.run(statuses(Agrees()))
+asyncio.run(statuses(acpwire.Client()))
+"""
+
+
+def test_a_tool_that_asks_runs_as_printed_and_does_as_its_comment_says(tmp_path: Path) -> None:
+    (tool,) = [block for block in INSIDE if "tool_call(" in block]
+    told = run(IMPORTS, tool, ASKS, cwd=tmp_path).splitlines()
+    assert told == ["['pending', 'in_progress', 'completed']", "['pending', 'failed']"]
+
+
+def test_an_agent_and_a_client_in_one_process_run_as_printed(tmp_path: Path) -> None:
+    """After nothing but the program that the agent comes from."""
     (block,) = [block for block in INSIDE if "testing.connect(" in block]
-    names: dict[str, Any] = {"acpwire": acpwire}
-    exec(compile(AGENT.replace("acpwire.run_agent", "str"), "README.md", "exec"), names)  # noqa: S102  # our own text
-    exec(compile(f"async def run():\n{indent(block, '    ')}", "README.md", "exec"), names)  # noqa: S102  # our own text
-    asyncio.run(names["run"]())
+    defined = AGENT.replace("acpwire.run_agent(Echo())", "")
+    assert defined != AGENT
+    run(defined, coroutine(block), "import asyncio\nasyncio.run(run())", cwd=tmp_path)
+
+
+RELAYS = """
+async def main():
+    global client, agent
+    (outside, client), (agent, inside) = acpwire.pair(), acpwire.pair()
+    proxy = asyncio.create_task(run())
+    await inside.write(line + b"\\n")
+    assert await outside.read() == line + b"\\n"
+    await inside.close()
+    await proxy
+    await outside.close()
+
+with acpwire.Recorder("proxy.acp") as recorder:
+    asyncio.run(main())
+"""
 
 
 def test_a_recording_proxy_runs_as_printed(tmp_path: Path) -> None:
     (block,) = [block for block in INSIDE if "relay(" in block]
-
-    async def run() -> None:
-        (outside, client), (agent, inside) = acpwire.pair(), acpwire.pair()
-        names: dict[str, Any] = {"acpwire": acpwire, "client": client, "agent": agent, "recorder": recorder}
-        exec(compile(f"async def run():\n{indent(block, '    ')}", "README.md", "exec"), names)  # noqa: S102  # our own text
-        proxy = asyncio.create_task(names["run"]())
-        await inside.write(LINE + b"\n")
-        assert await outside.read() == LINE + b"\n"
-        await inside.close()
-        await proxy
-        await outside.close()
-
-    with acpwire.Recorder(tmp_path / "proxy.acp") as recorder:
-        asyncio.run(run())
+    run(IMPORTS, f"line = {LINE!r}\n", coroutine(block), RELAYS, cwd=tmp_path)
     (record,) = acpwire.read_capture(tmp_path / "proxy.acp")
     assert (record.sender, record.line) == ("agent", LINE)
 
 
+ROUTES = """
+class Target:
+    def write(self, line):
+        print(line)
+
+routes = {"s1": Target()}
+buffer = acpwire.LineBuffer()
+block = line + b"\\n"
+"""
+
+
 @pytest.mark.parametrize("block", PLAIN, ids=[block.splitlines()[0][:40] for block in PLAIN])
-def test_a_block_runs_as_printed(
-    block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    target = Target()
-    names: dict[str, Any] = {"acpwire": acpwire, "v2": v2, "line": LINE, "routes": {"s1": target}}
-    changes: list[Any] = []
-    names |= {"buffer": acpwire.LineBuffer(), "block": LINE + b"\n", "show": changes.append}
-    exec(compile(block, "README.md", "exec"), names)  # noqa: S102  # our own text
+def test_a_block_runs_as_printed(block: str, tmp_path: Path) -> None:
+    before, after, printed = "", "", "Hi\n"
     if "target" in block:
-        assert target.got == [LINE + b"\n"]
+        before, printed = ROUTES, repr(LINE + b"\n") + "\n"
     elif "Recorder" in block:
-        assert names["messages"] == [v2.decode_from_agent(LINE)]
+        after, printed = "print(messages == [v2.decode_from_agent(line)])", "True\n"
     elif "Transcript" in block:
-        assert capsys.readouterr().out.startswith("Hi idle [b'")
-        assert [change.what for change in changes] == ["created"]
-    else:
-        assert capsys.readouterr().out == "Hi\n"
+        before = "def show(change):\n    print(change.what)\n"
+        printed = "created\nHi idle [b'"
+    found = run(IMPORTS, f"line = {LINE!r}\n", before, block, after, cwd=tmp_path)
+    assert found.startswith(printed) if "Transcript" in block else found == printed
 
 
 def test_every_name_of_the_table_exists() -> None:
     for name in re.findall(r"`(v2|acpwire)\.(\w+)", README):
-        module = v2 if name[0] == "v2" else acpwire
-        is_module = importlib.util.find_spec(f"{module.__name__}.{name[1]}") is not None if module is acpwire else False
-        assert hasattr(module, name[1]) or is_module, name
+        assert hasattr(v2 if name[0] == "v2" else acpwire, name[1]), name
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("acpwire")])
@@ -191,15 +200,15 @@ def test_the_sentences_name_what_there_is() -> None:
 def test_what_is_said_of_version_1_is_so() -> None:
     async def run() -> None:
         left, right = acpwire.pair()
-        serving = asyncio.create_task(acpwire.serve(acpwire.testing.ScriptedAgent(), left))
-        async with acpwire.testing.ScriptedPeer(right) as editor:
+        serving = asyncio.create_task(acpwire.serve(testing.ScriptedAgent(), left))
+        async with testing.ScriptedPeer(right) as editor:
             request = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
             await editor.send(request)
             error = (await editor.receive_json())["error"]
         await serving
         assert (error["code"], error["data"]) == (-32022, {"requested": 1, "supported": [2]})
         left, right = acpwire.pair()
-        async with acpwire.testing.ScriptedPeer(left) as agent:
+        async with testing.ScriptedPeer(left) as agent:
             await agent.send({"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": 1, "agentCapabilities": {}}})
             with pytest.raises(acpwire.VersionMismatch):
                 async with acpwire.connect(right):

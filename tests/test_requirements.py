@@ -88,14 +88,8 @@ def test_what_the_library_does_by_itself_or_makes_easy_is_proved_or_has_its_reas
     assert sorted(due - proved().keys() - set().union(*reasons().values())) == []
 
 
-def test_reasons_are_few_and_only_for_what_is_out_of_scope_or_the_clients() -> None:
-    assert {kind: len(ids) for kind, ids in reasons().items()} == {
-        "later": 1,
-        "decided": 3,
-        "elsewhere": 2,
-        "client": 3,
-    }
-    assert {rows()[one][0] for one in reasons()["client"]} == {"C"}
+def test_reasons_are_few_and_only_for_what_is_out_of_scope() -> None:
+    assert {kind: len(ids) for kind, ids in reasons().items()} == {"later": 1, "decided": 3, "elsewhere": 2}
 
 
 def test_what_is_left_to_the_application_is_told_by_a_docstring() -> None:

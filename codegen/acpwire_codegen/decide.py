@@ -166,8 +166,11 @@ class _Types:
         given = self.ledger.entry("rules", _origin(place, wire, child)[0])
         if given is not None:
             argument = given.get("argument", "")
-            attrs = ".".join(map(snake, argument.split(".")))  # of "status=failed" the name is the same either way
-            found.append((given["kind"], repr(argument if "=" in argument else attrs), given["requirement"]))
+            if isinstance(argument, list):
+                argument = tuple(cast("list[str]", argument))
+            elif "=" not in argument:  # of "status=failed" the name is the same either way
+                argument = ".".join(map(snake, argument.split(".")))
+            found.append((given["kind"], repr(argument), given["requirement"]))
         pointer, held = _origin(place, wire, child)[1], cast("Node", child.get("items", child))
         enum = self.defs.get(target, held)
         if enum.get("open") and enum.get("type") == "string":

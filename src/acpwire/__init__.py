@@ -14,6 +14,7 @@
     proxy         what passes between a client and an agent, with a tap
     streams       what was delivered, waiting for its reader
     failures      what a user's functions raise, in the log
+    unread        answers that a peer does not read
     peer          the pump: a connection over a transport, on an event loop
     capabilities  what a peer says it can do
     scope         cancelling what runs inside a context, and nothing around it
@@ -26,8 +27,9 @@
     demo          a client that starts it and says what came
     cli           the command `acpwire`
 
-A module imports only from those above it. The names below load on first use; importing `acpwire` or `acpwire.v2` loads
-msgspec alone beside the standard library, and no asyncio.
+A module imports only from those above it. The names below load on first use, and so do the modules that users have
+something in, such as `acpwire.testing`; importing `acpwire` or `acpwire.v2` loads msgspec alone beside the standard
+library, and no asyncio.
 """
 
 from __future__ import annotations
@@ -36,6 +38,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import agent as agent
+    from . import capture as capture
+    from . import client as client
+    from . import errors as errors
+    from . import examples as examples
+    from . import forms as forms
+    from . import limits as limits
+    from . import proxy as proxy
+    from . import testing as testing
+    from . import trace as trace
+    from . import transcript as transcript
+    from . import transports as transports
+    from . import v2 as v2
+    from . import wire as wire
     from .agent import (
         Agent,
         AgentSession,
@@ -107,6 +123,25 @@ _NAMES = {
     "transports": ("Transport", "pair", "spawn_process", "stdio"),
     "wire": ("LineBuffer", "encode", "route"),
 }
+_MODULES = frozenset(
+    {
+        "agent",
+        "capture",
+        "client",
+        "errors",
+        "examples",
+        "forms",
+        "limits",
+        "proxy",
+        "testing",
+        "trace",
+        "transcript",
+        "transports",
+        "v2",
+        "wire",
+    }
+)
+"""The modules that load on first use, too."""
 _HOME = {name: f"acpwire.{module}" for module, names in _NAMES.items() for name in names}
 
 __all__ = [
@@ -156,12 +191,16 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOME[name]), name)
-    return value
+if not TYPE_CHECKING:  # else any name would pass, as `Any`
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")  # which sets it here
+        if name not in _HOME:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_HOME[name]), name)
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

@@ -14,10 +14,11 @@ import argparse
 import asyncio
 import json
 import os
+import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import acpwire
@@ -31,12 +32,17 @@ BEFORE_CANCEL = 20_000
 """How many chunks of the endless answer are read before it is cancelled."""
 SHOWN_EVERY = 0.1
 """Seconds between two looks at the rate."""
+SHOWN = 80
+"""How many characters of what a terminal printed are shown, of a line or in all."""
+_ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)")
+"""What moves the cursor, colours, or names windows."""
 _EPILOG = """\
 keys of --json:
   agent        name and version of the agent
   updates      updates of all three prompts, by variant
-  transcript   what the session's transcript holds at the end: entities by kind, tool calls by status, characters of the
-               agent's text, unknown updates by tag, child sessions
+  transcript   what the session's transcript holds at the end: entities by kind, tool calls by status, what each
+               terminal printed (as plain text, shortened), unknown updates by tag, characters of the agent's text,
+               child sessions
   burst        chunks, seconds, and updates a second
   cancel       stop_reason, updates that were read, milliseconds from the cancel to the end
   problems     what was not as it should be
@@ -79,9 +85,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _print(text: str, end: str = "\n") -> None:
     """Print at once; into nothing, once whoever reads our output has enough."""
     try:
-        print(text, end=end, flush=True)
+        print(_encodable(text), end=end, flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _encodable(text: str) -> str:
+    """Text without what the standard output has no characters for."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
 
 
 def _is_terminal() -> bool:
@@ -147,8 +159,11 @@ async def _demo(chunks: int, say: Say, *, is_live: bool) -> dict[str, Any]:
 
 async def _story(session: acpwire.ClientSession, updates: Counter[str], say: Say) -> list[str]:
     prompt = await session.prompt("May I cross the bridge?")
+    printed = _Printed()
     async for update in prompt:
         updates[update.tag] += 1
+        for line in printed.lines(update):
+            say(f"  terminal     | {line}")
         text = _line(update)
         if text:
             say(f"  {text}")
@@ -195,6 +210,31 @@ async def _cancel(session: acpwire.ClientSession, updates: Counter[str]) -> dict
 
 
 # --- what came --------------------------------------------------------------------------------------------------------
+
+
+class _Printed:
+    """What terminals print, line by line: chunks end anywhere, inside a character or an escape sequence too."""
+
+    def __init__(self) -> None:
+        self._begun: dict[str, bytes] = {}
+
+    def lines(self, update: v2.SessionUpdate) -> Iterator[str]:
+        """The lines that an update completes, and at the end of a process the one that it leaves."""
+        match update:
+            case v2.TerminalOutputChunk(terminal_id=terminal, data_bytes=data):
+                *done, self._begun[terminal] = (self._begun.get(terminal, b"") + data).split(b"\n")
+            case v2.TerminalUpdate(terminal_id=terminal, exit_status=v2.TerminalExitStatus()):
+                done = [self._begun.pop(terminal, b"")]
+            case _:
+                done = []
+        yield from filter(None, (_plain(line.decode(errors="replace")) for line in done))
+
+
+def _plain(text: str) -> str:
+    """What a terminal printed, as text for any output, shortened."""
+    words = " ".join(_ESCAPE.sub("", text).split())
+    plain = "".join(filter(str.isprintable, words))
+    return plain if len(plain) <= SHOWN else f"{plain[: SHOWN - 4]} ..."
 
 
 def _line(update: v2.SessionUpdate) -> str | None:
@@ -248,6 +288,7 @@ def _held(session: acpwire.ClientSession) -> dict[str, Any]:
         "thoughts": messages["thought"],
         "tool_calls": dict(Counter(call.status for call in transcript.tool_calls.values())),
         "terminals": len(transcript.terminals),
+        "terminal_output": [_plain(terminal.text) for terminal in transcript.terminals.values()],
         "plans": len(transcript.plans),
         "subagents": len(transcript.subagents),
         "session_messages": len(transcript.session_messages),
@@ -266,7 +307,8 @@ def _missing(session: acpwire.ClientSession) -> list[str]:
     """What the story should have left and did not."""
     held = _held(session)
     held["child text"] = any(child.transcript and child.transcript.text for child in session.children.values())
-    held["terminal output"] = all(one.text.endswith("it holds\r\n") for one in session.transcript.terminals.values())
+    terminals = session.transcript.terminals.values()
+    held["terminal_output"] = terminals and all(one.text.endswith("it holds\r\n") for one in terminals)
     held["usage"] = session.transcript.usage
     missing = [f"the story told no {name}" for name, value in held.items() if not value]
     return missing + [f"a tool call is {status}" for status in held["tool_calls"] if status != "completed"]
@@ -305,18 +347,20 @@ def _show_tables(sections: Mapping[str, Sequence[tuple[str, str]]]) -> bool:
         from rich.table import Table  # noqa: PLC0415
     except ImportError:
         return False
-    console = Console()
+    console = Console(markup=False)  # what a terminal printed may look like it
     for title, cells in sections.items():
         table = Table(title=title, title_justify="left", show_header=False)
         table.add_column()
         table.add_column(justify="right")
         for cell in cells:
-            table.add_row(*cell)
+            table.add_row(*map(_encodable, cell))
         console.print(table)
     return True
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, list):
+        return "; ".join(cast("list[str]", value))
     if isinstance(value, dict):
         return ", ".join(f"{name} {count}" for name, count in cast("dict[str, int]", value).items())
     return f"{value:,}" if isinstance(value, int | float) else str(value)

@@ -1,4 +1,7 @@
-"""The resuming agent, but it crashes in its first prompt ever, and announces a child in each."""
+"""The resuming agent, but it crashes in its first prompt ever, and announces a child in each later one.
+
+Its arguments are the directory of its store, and what it says before it crashes, if anything.
+"""
 
 import os
 import sys
@@ -20,6 +23,8 @@ class Fragile(Remembering):
         crashed = self.store / "crashed"
         if not crashed.exists():
             crashed.touch()
+            if sys.argv[2:]:
+                await session.agent_message().write(sys.argv[2])
             print("out of luck", file=sys.stderr, flush=True)
             os._exit(3)
         child = await session.subagent("looks it up")

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, assert_never, assert_type, reveal_type
 
 import msgspec
 
+import acpwire
 from acpwire import Agent, AgentSession, Transcript, UserPrompt, v2
 from acpwire.v2 import AgentMessageChunk, ContentBlock, TextContent, ToolCallStatus, UnknownVariant
 from acpwire.wire import Message
@@ -348,6 +349,17 @@ def methods(raw: bytes, result: msgspec.Raw) -> None:
     del request
     v2.SESSION_PROMPT.decode_params("{}")  # error: no bytes
     print(v2.SESSION_PROMT)  # error: no such method
+
+
+# --- the facade -------------------------------------------------------------------------------------------------------
+
+
+async def by_the_facade_alone(agent: Agent, schema: v2.ElicitationSchema) -> None:
+    """Modules need no import of their own."""
+    reveal_type(acpwire.forms.defaults(schema))  # reveals: dict[str, Any]
+    async with acpwire.testing.connect(agent) as connection:
+        reveal_type(connection)  # reveals: AgentConnection
+    print(acpwire.tesing)  # error: no such module
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from acpwire.wire.v2.unions import VALUES
 from tests.models.strategies import instances, samples
 
 TEXT = v2.TextContent(text="hi")
+GOOD = v2.Icon(src="https://x.org/i.png")
 
 
 def told(value: Any) -> list[tuple[str, str]]:
@@ -38,6 +39,12 @@ VIOLATIONS: list[tuple[str, Any, list[tuple[str, str]]]] = [
     ("open", v2.StateUpdate(state="idle", stop_reason="tired"), [("$.stopReason", "EX-01")]),
     ("unique", select("a", "a", "b", "a"), [("$.options[2].value", "CO-02")]),
     ("uri", v2.PlanFile(plan_id="p", uri="plan.md"), [("$.uri", "PN-06")]),
+    ("uri", v2.Icon(src="javascript:1"), [("$.src", "CT-04")]),
+    ("uri", v2.Icon(src="http://x.org/i.png"), [("$.src", "CT-04")]),
+    ("uri", v2.Icon(src="file:///i.png"), [("$.src", "CT-04")]),
+    ("uri", v2.Icon(src="data"), [("$.src", "CT-04")]),
+    ("uri", v2.Icon(src=""), [("$.src", "CT-04")]),
+    ("uri", v2.ResourceLink(name="r", uri="x:y", icons=[GOOD, v2.Icon(src="i.png")]), [("$.icons[1].src", "CT-04")]),
     ("word", v2.Command(name="/go", description="x"), [("$.name", "CM-02")]),
     ("word", v2.Command(name="go on", description="x"), [("$.name", "CM-02")]),
 ]
@@ -49,6 +56,12 @@ def test_what_a_peer_may_refuse_is_told_with_its_place_and_requirement(
 ) -> None:
     assert kind in KINDS
     assert told(value) == expected
+
+
+def test_an_icon_is_refused_with_the_schemes_that_a_client_may_fetch() -> None:
+    """CT-04."""
+    (violation,) = v2.validate(v2.Icon(src="javascript:1"))
+    assert violation.message == "'javascript:1' is no URI of `https:` or `data:`"
 
 
 def test_every_kind_of_rule_is_tested() -> None:
@@ -68,6 +81,8 @@ def test_every_kind_of_rule_is_tested() -> None:
         v2.CompactionUpdate(compaction_id="c", status="in_progress", summary=[]),
         v2.ToolCallUpdate(tool_call_id="t", kind="_paint", status="completed"),
         v2.PlanFile(plan_id="p", uri="file:///plan.md"),
+        GOOD,
+        v2.Icon(src="DATA:image/png;base64,aGk="),
         v2.Command(name="go-on", description="x"),
         v2.UnknownVariant("_mine", b"{}"),
         None,

@@ -32,7 +32,7 @@ from .answers import Answers
 from .early import Early
 from .entering import entered
 from .flow import Callbacks, Gate
-from .handlers import Client, name_of, overrides
+from .handlers import Client, check_client, name_of, overrides
 from .session import ClientSession, not_found_is_fine
 
 __all__ = ["AgentConnection", "connect", "spawn_agent"]
@@ -142,6 +142,7 @@ class AgentConnection:
         transcript: bool,  # for the functions above alone
         extensions: Mapping[Method[Any, Any], Handler],
     ) -> None:
+        check_client(client)
         self.info = v2.Implementation(name="unknown", version="unknown")
         """What the agent says it is (IN-02)."""
         self.capabilities = v2.AgentCapabilities()

@@ -1,36 +1,43 @@
 """`Client`, to derive from: what an agent tells and asks, with cautious answers to what nobody overrides.
 
-Owns: the callbacks, their defaults, and what they say about capabilities. Does not know: connections, or how an answer
-travels.
+Owns: the callbacks, their defaults, what they say about capabilities, and whether they can be called. Does not know:
+connections, or how an answer travels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from acpwire import v2
-from acpwire.errors import METHOD_NOT_FOUND, ConnectionClosed, RequestError
+from acpwire.errors import METHOD_NOT_FOUND, ConnectionClosed, RequestError, UsageError
 
 if TYPE_CHECKING:
     from acpwire.transcript import Change
 
     from .session import ClientSession
 
-__all__ = ["Chosen", "Client", "Filled"]
+__all__ = ["Chosen", "Client", "Filled", "check_client", "name_of", "overrides", "rejection"]
 
 Chosen: TypeAlias = "v2.PermissionOption | str | None"
 """The answer to a question of permission: an option that was offered, or its id; None: cancelled."""
 Filled: TypeAlias = "Mapping[str, Any] | v2.CreateElicitationResponse | None"
 """The answer to an elicitation: the values of the form, which accepts it; an action; None declines."""
+MODES: Final = ("form", "url")
 
 
 class Client:
     """What happens on the client's side. All of it may be left as it is; derive, and override what you need.
 
-    A callback that is a coroutine function delays what follows it on the connection, for `update` and the other
-    notifications, so it must not wait for anything that is still to come: start a task for that. Requests are answered
-    in tasks of their own. What a callback raises is logged; a request is then answered with the cautious default.
+    `request_permission`, `create_elicitation` and `mcp_message` answer requests: coroutine functions, each run in a
+    task of its own. `update`, `elicitation_complete`, `child_session` and `auth_status` may be plain functions or
+    coroutine functions; those delay what follows on the connection, so they must not wait for anything that is still to
+    come: start a task for that. `closed` and `capabilities` are plain functions, as nobody awaits them. What a callback
+    raises is logged; a request is then answered with the cautious default.
+
+    What cannot be called so, or has a `yield` in it, is refused with a `UsageError` when somebody connects, and so are
+    an `info` or `elicits` that say nothing. What a decorator has made of a callback is its own affair.
 
     Attributes:
         info: who the client is, a `v2.Implementation` (IN-02).
@@ -65,7 +72,7 @@ class Client:
         """
 
     async def request_permission(self, session: ClientSession, request: v2.RequestPermissionRequest) -> Chosen:
-        """The agent asks whether it may do something (PM-*). As it stands, it may not.
+        """The agent asks whether it may do something (PM-*). As it stands, it may not. A coroutine function.
 
         Cancelled when the session's work is, the agent no longer asks, or its time is over; that is answered at once
         then (CA-03, X8), and nothing that this still does or returns changes it.
@@ -75,7 +82,8 @@ class Client:
     async def create_elicitation(self, session: ClientSession | None, request: v2.CreateElicitationRequest) -> Filled:
         """The agent asks for input (EL-*); `session` is None where it belongs to a request. As it stands: cancelled.
 
-        `acpwire.forms.defaults` says what a form begins with; values that do not fit it count as cancelled (EL-08).
+        A coroutine function. `acpwire.forms.defaults` says what a form begins with; values that do not fit it count as
+        cancelled (EL-08).
         """
         return v2.ElicitationCancelAction()
 
@@ -83,7 +91,7 @@ class Client:
         """What happened at the URL of an elicitation is over (EL-11)."""
 
     async def mcp_message(self, request: v2.MessageMcpRequest) -> v2.MessageMcpResponse:
-        """A message to an MCP server that this client serves over ACP (UN-06)."""
+        """A message to an MCP server that this client serves over ACP (UN-06). A coroutine function."""
         raise RequestError(METHOD_NOT_FOUND, "Method not found", {"method": "mcp/message"})
 
     def child_session(self, session: ClientSession) -> Awaitable[None] | None:
@@ -93,10 +101,10 @@ class Client:
         """Somebody signed in or out (AU-09)."""
 
     def closed(self, cause: ConnectionClosed) -> None:
-        """The connection is closed."""
+        """The connection is closed. A plain function: nobody is left to wait for a coroutine."""
 
     def capabilities(self) -> v2.ClientCapabilities:
-        """What the agent is told, from what is overridden (IN-08, EL-01)."""
+        """What the agent is told, from what is overridden (IN-08, EL-01). A plain function."""
         elicits = overrides(self, "create_elicitation")
         return v2.ClientCapabilities(
             auth=v2.ClientAuthCapabilities(terminal=v2.TerminalAuthCapabilities()) if self.has_terminal else None,
@@ -113,6 +121,63 @@ class Client:
 def overrides(client: Client, name: str) -> bool:
     """Whether a client has a callback of its own."""
     return getattr(type(client), name, None) is not getattr(Client, name, None)
+
+
+def check_client(client: object) -> None:
+    """Raise `UsageError` for what is no client, or one whose callbacks cannot be called as those of `Client` are."""
+    if isinstance(client, type):
+        raise UsageError(f"{client.__name__} is a class: give an object of it, {client.__name__}()")
+    if not isinstance(client, Client):
+        raise UsageError(f"expected an object of a class that derives from acpwire.Client, not {type(client).__name__}")
+    _check_info(client)
+    owner, elicits = type(client).__name__, client.elicits
+    if isinstance(elicits, str):
+        raise UsageError(f'{owner}.elicits is a str: write a tuple, ("{elicits}",)')
+    unknown = [mode for mode in elicits if mode not in MODES and not mode.startswith("_")]
+    if unknown:
+        raise UsageError(f"{owner}.elicits has {', '.join(unknown)}, which the protocol does not know")
+    for name, given in vars(Client).items():
+        if inspect.isfunction(given) and overrides(client, name):
+            _check_override(name_of(client, name), given, inspect.getattr_static(type(client), name))
+
+
+def _check_info(client: Client) -> None:
+    """Raise `UsageError` for a client that does not say who it is (IN-02)."""
+    owner, info = type(client).__name__, getattr(client, "info", None)
+    if not isinstance(info, v2.Implementation):
+        how = 'write info = v2.Implementation(name="...", version="...")'
+        raise UsageError(f"IN-02: {owner}.info is a {type(info).__name__}; {how}")
+    for violation in v2.validate(info):
+        raise UsageError(f"IN-02: {owner}.info: {violation.message} - at `{violation.path}`")
+
+
+def _check_override(name: str, given: Callable[..., Any], own: Any) -> None:
+    """Raise `UsageError` for an override that cannot be called, or be awaited, as the callback that it overrides is.
+
+    What a decorator or the like has made of it is its own affair.
+    """
+    _, _, plain = name.rpartition(".")
+    is_async = inspect.iscoroutinefunction(given)
+    write = f"write `{'async def' if is_async else 'def'} {plain}(...)`"
+    if inspect.isasyncgenfunction(own) or inspect.isgeneratorfunction(own):
+        raise UsageError(f"{name} has a `yield` in it: {write} without")
+    if not inspect.isfunction(own) or own.__name__ != plain or hasattr(own, "__wrapped__"):
+        return
+    if is_async and not inspect.iscoroutinefunction(own) and not _may_be_awaited(own):
+        raise UsageError(f"{name} is no coroutine function: {write}")
+    if not is_async and inspect.iscoroutinefunction(own) and not _may_be_awaited(given):
+        raise UsageError(f"{name} is a coroutine function, and nobody awaits it: {write}")
+    wanted = inspect.signature(given).parameters
+    try:
+        inspect.signature(own).bind(*wanted)
+    except TypeError as error:
+        raise UsageError(f"{name}: {error}: write `{plain}({', '.join(wanted)})`") from None
+
+
+def _may_be_awaited(function: Callable[..., Any]) -> bool:
+    """Whether a function that is no coroutine function says that what it returns is, or may be, to be waited for."""
+    returned = str(function.__annotations__.get("return", ""))
+    return any(word in returned for word in ("Awaitable", "Coroutine", "Future", "Task"))
 
 
 def name_of(client: Client, name: str) -> str:

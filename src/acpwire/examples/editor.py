@@ -1,5 +1,9 @@
 """An editor: one agent, a tab for each session, the children of each, and a new agent when the old one crashes.
 
+What a prompt came to is uncertain where the agent was gone before it said so (PL-26). A new agent may remember some of
+it, all, or nothing, and none of that says how it ended. So the tab shows what is remembered, says that it is uncertain,
+and sends nothing again: that is for the user to decide. Only what was never sent is sent to the new agent.
+
     python -m acpwire.examples.editor my-agent --acp <prompts.txt      # each line is the prompt of a tab
 
 Owns: which tab is which session, and what is done after a crash. Does not know: how a tab is drawn.
@@ -21,15 +25,25 @@ class Tab:
 
     text: str
     session_id: str | None = None
+    is_sent: bool = False
     turn: acpwire.Turn | None = None
+    remembered: str | None = None
+    """What a new agent knows of a prompt whose end nobody has heard of."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is nothing more to be done for it."""
+        return self.turn is not None or self.remembered is not None
 
     @property
     def answer(self) -> str:
         """What the agent answered, and what went wrong with it."""
-        if self.turn is None:
+        if self.turn is not None:
+            failure = "" if self.turn.error is None else f"[{self.turn.error.code}: {self.turn.error.message}]"
+            return f"{self.turn.text} {failure}".strip()
+        if not self.is_sent:
             return "no answer"
-        failure = "" if self.turn.error is None else f"[{self.turn.error.code}: {self.turn.error.message}]"
-        return f"{self.turn.text} {failure}".strip()
+        return f"{self.remembered or ''} [uncertain: the agent was gone before the end; not sent again]".strip()
 
 
 class Editor(acpwire.Client):
@@ -52,28 +66,37 @@ class Editor(acpwire.Client):
         print(f"the agent is gone: {cause.message}")
 
 
+async def session_of(agent: acpwire.AgentConnection, tab: Tab) -> acpwire.ClientSession:
+    """A tab's session: the one that it had, where the agent remembers it, or a new one."""
+    if tab.session_id is not None:
+        try:
+            return await agent.resume_session(tab.session_id, cwd=".", replay=True)
+        except acpwire.SessionNotFound:
+            pass
+    session = await agent.new_session(cwd=".")
+    tab.session_id = session.id
+    return session
+
+
 async def work(agent: acpwire.AgentConnection, tab: Tab) -> None:
-    """Open a tab's session, or take it up again, and have its prompt answered."""
-    if tab.session_id is None:
-        session = await agent.new_session(cwd=".")
-        tab.session_id = session.id
-    else:
-        session = await agent.resume_session(tab.session_id, cwd=".", replay=True)
-        if session.transcript.text:  # it was answered, and we did not hear of it
-            tab.turn = acpwire.Turn(session.transcript.text, "end_turn", None, None)
-            return
+    """Open a tab's session, or take it up again, and have its prompt answered, unless it was sent before."""
+    session = await session_of(agent, tab)
+    if tab.is_sent:
+        tab.remembered = session.transcript.text
+        return
+    tab.is_sent = True
     tab.turn = await session.ask(tab.text)
 
 
 async def edit(tabs: list[Tab], argv: list[str]) -> bool:
-    """Work in all tabs at once until all is answered; returns whether it is."""
+    """Work in all tabs at once until nothing is left to be done; returns whether all is answered."""
     for _ in range(1 + RESTARTS):
-        if all(tab.turn for tab in tabs):
+        if all(tab.is_settled for tab in tabs):
             break
         try:
             async with acpwire.spawn_agent(*argv, client=Editor()) as agent, asyncio.TaskGroup() as tasks:
                 for tab in tabs:
-                    if tab.turn is None:
+                    if not tab.is_settled:
                         tasks.create_task(work(agent, tab))
         except* acpwire.ConnectionClosed:  # in as many tabs as were at work; what was answered stays
             pass

@@ -138,10 +138,14 @@ def _absolute(held: Any, _: Any, __: WireStruct) -> Found:
             yield at, f"{item!r} is no absolute path"
 
 
-def _uri(held: Any, _: Any, __: WireStruct) -> Found:
+def _uri(held: Any, schemes: Sequence[str], _: WireStruct) -> Found:
+    """An absolute one, of one of the schemes, if any are given."""
     for at, item in _each(held):
-        if not _SCHEME.match(item):
+        found = _SCHEME.match(item)
+        if found is None:
             yield at, f"{item!r} is no absolute URI"
+        elif schemes and found[0][:-1].lower() not in schemes:
+            yield at, f"{item!r} is no URI of {' or '.join(f'`{scheme}:`' for scheme in schemes)}"
 
 
 def _open(held: Any, known: Sequence[str], _: WireStruct) -> Found:

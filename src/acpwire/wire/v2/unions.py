@@ -1249,6 +1249,7 @@ RULES: Mapping[type[WireStruct], tuple[Rule, ...]] = {
         Rule("audience", "open", VALUES["Role"], "EX-01"),
     ),
     t.Icon: (
+        Rule("src", "uri", ('https', 'data'), "CT-04"),
         Rule("theme", "open", VALUES["IconTheme"], "EX-01"),
     ),
     t.ResourceLink: (
