@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
@@ -194,6 +195,16 @@ class Static:
     @staticmethod
     async def prompt(session: Any, prompt: Any) -> None:
         pass
+
+
+@pytest.mark.skipif(sys.version_info < (3, 14), reason="annotations are evaluated when a function is defined")
+@pytest.mark.parametrize("returns", ["async def prompt", "def prompt"], ids=["coroutine", "awaitable"])
+def test_annotations_of_an_override_need_not_be_there_at_run_time(returns: str) -> None:
+    """As names that are imported for type checkers are not."""
+    names: dict[str, Any] = {"Awaitable": Awaitable}
+    text = f"{returns}(self, session: Session, prompt: Prompt) -> Awaitable[Reason]: ..."
+    exec(compile(text, "made", "exec", dont_inherit=True), names)  # noqa: S102  # this file's annotations are texts
+    type("Made", (Echo,), {"prompt": names["prompt"]})().check_complete()
 
 
 WORKING: list[Any] = [
