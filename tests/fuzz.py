@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from acpwire import v2, wire
 from acpwire.wire.frames import line_decoder
 
@@ -288,6 +290,24 @@ def is_json(line: bytes) -> bool | None:
     except ValueError:
         return False
     return True
+
+
+DEEP = (5_000, 100_000) if sys.version_info < (3, 14) else (5_000, 100_000, 400_000)
+"""How deep lines may nest that should break the decoder; the last is too deep where the stack has its usual 8 MB."""
+
+
+def is_too_deep(depth: int) -> bool:
+    """Whether nothing takes JSON that nests so deep, not even to skip it.
+
+    Python 3.11 has one limit for its own calls and for C's; since 3.12 the latter may go as deep as the stack has room.
+    """
+    if sys.version_info < (3, 12):
+        return depth >= sys.getrecursionlimit()
+    try:
+        msgspec.json.decode(b"[" * depth + b"]" * depth, type=msgspec.Raw)
+    except RecursionError:
+        return True
+    return False
 
 
 def _finite(number: str) -> float:

@@ -853,7 +853,8 @@ TOLD = """
     )
     print(chatlog.told([*(head + update + b"}}" for update in updates), b'{"jsonrpc":"2.0","id":1,"result":{}}']))
     print(*sorted(found.name for found in distributions()))
-    print(*sorted({name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names) - {"__main__"}))
+    own = {*sys.stdlib_module_names, "__main__", "sitecustomize"}  # the last is a distribution's part of its Python
+    print(*sorted({name.partition(".")[0] for name in sys.modules} - own))
 """
 SAID = (
     "Hi[_video][Look][usage_update?][broken at $.params.update][state_update?][end_turn][Response]\n"

@@ -7,6 +7,7 @@ methods of one's own. Does not know: connections.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast, get_type_hints
 
@@ -15,6 +16,9 @@ from acpwire.errors import INVALID_PARAMS, RequestError, UsageError
 from acpwire.wire.frames import Kind, Method
 
 from .session import AgentSession
+
+if sys.version_info >= (3, 14):
+    import annotationlib
 
 __all__ = ["Agent", "UserPrompt", "check_agent", "extension", "extensions_of", "overrides"]
 
@@ -336,17 +340,25 @@ def _check_override(name: str, served: Callable[..., Any], own: Any) -> None:
         raise UsageError(f"{name} is no coroutine function: {write}")
     if not is_async and inspect.iscoroutinefunction(own):
         raise UsageError(f"{name} is a coroutine function, and nobody awaits it: {write}")
-    wanted = inspect.signature(served).parameters
+    wanted = _signature(served).parameters
     named = [one for one, parameter in wanted.items() if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
     try:
-        inspect.signature(own).bind(*[None] * (len(wanted) - len(named)), **dict.fromkeys(named))
+        _signature(own).bind(*[None] * (len(wanted) - len(named)), **dict.fromkeys(named))
     except TypeError as error:
         raise UsageError(f"{name}: {error}: write `{plain}({', '.join(wanted)})`") from None
 
 
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """A function's signature. Names in its annotations that are not there at run time are no fault."""
+    if sys.version_info >= (3, 14):  # before, they are one when the function is defined, unless they are texts
+        return inspect.signature(function, annotation_format=annotationlib.Format.FORWARDREF)
+    return inspect.signature(function)
+
+
 def _is_annotated_awaitable(function: Callable[..., Any]) -> bool:
     """Whether a function that is no coroutine function says that it returns something to wait for."""
-    returned = str(function.__annotations__.get("return", ""))
+    annotation = _signature(function).return_annotation
+    returned = str(getattr(annotation, "__forward_arg__", annotation))
     return "Awaitable" in returned or "Coroutine" in returned or "Future" in returned or "Task" in returned
 
 
