@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from . import transcript as transcript
     from . import transports as transports
     from . import v2 as v2
-    from . import wire as wire
     from .agent import (
         Agent,
         AgentSession,
@@ -85,7 +84,7 @@ if TYPE_CHECKING:
     from .proxy import relay
     from .transcript import Transcript
     from .transports import Transport, pair, spawn_process, stdio
-    from .wire import LineBuffer, encode, route
+    from .wire import LineBuffer, encode, route  # named as a module, it would hide wire.v2 from pyright
 
 _NAMES = {
     "agent": (

@@ -154,7 +154,7 @@ class _Rebuilding:
                 msgspec.structs.force_setattr(made, name, self.of(getattr(value, name)))
             return made
         if isinstance(value, Mapping):
-            members = cast("Mapping[Any, Any]", value)
+            members = cast("Mapping[object, Any]", value)
             todo.append((members.with_members({}) if isinstance(members, OpenObject) else {}, members, depth))
             return todo[-1][0]
         if isinstance(value, list | tuple | set | frozenset):
