@@ -25,7 +25,7 @@ from acpwire.transports import pair
 from tests import fuzz
 from tests.transports.loops import on_each_loop
 
-SECRET = "hunter2"  # noqa: S105  # nobody's
+SECRET = "hunter2"  # noqa: S105  # it opens nothing
 SESSION = "s1"
 """Of a session that the agent's end has, the log gives the id, on purpose: of many, it says which one it is about."""
 LIMITS = Limits(grace=5, parse_errors=1_000_000)
