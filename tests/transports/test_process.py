@@ -279,6 +279,39 @@ async def test_the_whole_group_is_gone_within_the_grace() -> None:
     assert child.exit_code == -signal.SIGKILL
 
 
+TOLD = r"""
+import os, signal, subprocess, sys
+who = sys.argv[1]
+def told(*_):
+    os.write(2, who.encode() + b" was told\n")
+    os._exit(0)
+signal.signal(signal.SIGTERM, told)
+if who == "leader":
+    child = subprocess.Popen([sys.executable, "-c", os.environ["CODE"], "child"], stdin=subprocess.DEVNULL)
+else:
+    os.write(1, b"ready\n")
+sys.stdin.read()
+if who == "leader":
+    os.write(2, b"no more input\n")
+while True:
+    signal.pause()
+"""
+
+
+@on_each_loop
+async def test_who_does_not_end_with_its_stdin_is_asked_to_and_so_is_its_whole_group() -> None:
+    """S-PR-03: by SIGTERM, that each may clean up; nobody of them is killed, or waits for that."""
+    child = await spawn_process(*python(TOLD), "leader", env={"CODE": TOLD}, limits=Limits(grace=4))
+    assert await line_of(child) == b"ready\n"
+    begun = time.monotonic()
+    await child.close()
+    assert time.monotonic() - begun < 4
+    assert child.exit_code == 0
+    first, *told = child.stderr_tail.splitlines()
+    assert first == b"no more input"
+    assert sorted(told) == [b"child was told", b"leader was told"]
+
+
 @on_each_loop
 async def test_a_group_whose_leader_has_left_is_gone_within_the_grace() -> None:
     """S-PR-03: its child holds the pipes and ignores SIGTERM; closed, or left to itself."""

@@ -142,7 +142,7 @@ def _terminal_chunk(store: Store, update: Any) -> None:
     try:
         data = update.data_bytes
     except DecodeError as fault:
-        log.warning("terminal %s: a chunk is no base64 and adds nothing: %s", terminal.id, fault.message)
+        log.warning("a chunk of a terminal's output is no base64 and adds nothing: %s", fault.message)
         return
     terminal.output = terminal.output or Output()
     start = len(terminal.output)
@@ -161,7 +161,7 @@ def _terminal_update(store: Store, update: Any) -> None:
             try:
                 terminal.output = Output(value.data_bytes, value.meta)
             except DecodeError as fault:
-                log.warning("terminal %s: its output is no base64: %s", terminal.id, fault.message)
+                log.warning("the output of a terminal is no base64: %s", fault.message)
     terminal.meta = store.meta(update, terminal.meta)
     store.changed(terminal, "replaced")
 
