@@ -27,7 +27,7 @@ from tests.transports.loops import on_each_loop
 
 SECRET = "hunter2"  # noqa: S105  # it opens nothing
 SESSION = "s1"
-"""Of a session that the agent's end has, the log gives the id, on purpose: of many, it says which one it is about."""
+"""Of a session that the agent's end has, the log gives the id, quoted: of many, it says which one it is about."""
 LIMITS = Limits(grace=5, parse_errors=1_000_000)
 
 
@@ -177,6 +177,35 @@ async def test_an_agent_logs_no_value_of_the_wire(records: Records) -> None:
         await serving
     assert any("it broke" in one for one in records.texts)
     assert [one for one in records.texts if SECRET in one] == []
+
+
+@on_each_loop
+async def test_the_id_of_a_session_is_quoted_so_that_it_forges_no_line_of_the_log(records: Records) -> None:
+    forged = "s\nCRITICAL:root:all is lost"
+
+    async def taken_up(*_: Any) -> None:
+        pass
+
+    async def fails(*_: Any) -> None:
+        raise Broken("it broke")
+
+    info = v2.Implementation(name="n", version="1")
+    left, right = pair()
+    agent = failing(Agent, "sent", "list_sessions", info=info, resume_session=taken_up, prompt=fails)
+    serving = asyncio.create_task(serve(agent, left, limits=LIMITS))
+    async with ScriptedPeer(right) as script:
+        await script.send(asked(0, "initialize", protocolVersion=2, info={"name": "n", "version": "1"}))
+        await script.receive()
+        await script.send(asked(1, "session/resume", sessionId=forged, cwd="/"))
+        await script.send(asked("x", "session/prompt", sessionId=forged, prompt=[{"type": "text", "text": "x"}]))
+        await read_all(script, "x")
+        await script.send(asked("y", "session/close", sessionId=forged))
+        await read_all(script, "y")
+        await right.close()
+        await serving
+    told = [line for one in records.texts for line in one.splitlines() if "all is lost" in line]
+    assert told
+    assert all(repr(forged) in line for line in told)
 
 
 @on_each_loop

@@ -265,13 +265,16 @@ async def test_what_is_no_stop_reason_ends_the_turn_as_failed_and_the_log_says_w
         session = await session_of(script)
         message_id = (await doing(script, session))["messageId"]
         assert await script.idle(session) == {"sessionUpdate": "state_update", "state": "idle", **INTERNAL}
-        assert f"prompt() of session {session}, message {message_id}, {said}" in caplog.text or returned is Reason.OTHER
+        assert (
+            f"prompt() of session {session!r}, message {message_id!r}, {said}" in caplog.text
+            or returned is Reason.OTHER
+        )
         assert said in caplog.text
         caplog.clear()
         async with kept.sessions[0].foreground() as work:
             work.stop_reason = returned
         assert await script.idle(session) == {"sessionUpdate": "state_update", "state": "idle", **INTERNAL}
-        assert f"foreground work of session {session} returned" in caplog.text
+        assert f"foreground work of session {session!r} returned" in caplog.text
         assert said in caplog.text
         await script.prompt(session, "again")
         assert (await script.idle(session))["stopReason"] == "end_turn"
@@ -334,7 +337,7 @@ async def test_an_error_that_cannot_be_told_is_an_internal_error(
         await doing(script, session)
         assert await script.idle(session) == {"sessionUpdate": "state_update", "state": "idle", **INTERNAL}
         assert said in caplog.text
-        assert f"prompt() of session {session}" in caplog.text
+        assert f"prompt() of session {session!r}" in caplog.text
         caplog.clear()
         with pytest.raises(RequestError):
             async with kept.sessions[0].foreground():
@@ -393,7 +396,7 @@ async def test_a_usage_that_cannot_be_told_is_left_out_and_logged(
         idle = {"sessionUpdate": "state_update", "state": "idle"}
         await doing(script, session)
         assert await script.idle(session) == {**idle, "stopReason": "end_turn"}
-        assert f"the usage of the prompt() of session {session}, message" in caplog.text
+        assert f"the usage of the prompt() of session {session!r}, message" in caplog.text
         assert said in caplog.text
         await script.prompt(session, "fail")
         assert await script.idle(session) == {**idle, "stopReason": "error", "error": {"code": 7, "message": "quota"}}
@@ -427,7 +430,7 @@ async def test_a_trace_that_cannot_be_sent_keeps_no_end_from_being_told(
         assert script.tags("child") == ["running", "idle"]
         mirrored = [one["state"] for one in script.updates(session) if isinstance(one.get("state"), dict)]
         assert [one["state"] for one in mirrored] == ["running", "idle"]
-    assert f"the trace of session {session} cannot be sent" in caplog.text
+    assert f"the trace of session {session!r} cannot be sent" in caplog.text
 
 
 @on_each_loop
@@ -460,7 +463,7 @@ async def test_the_log_names_the_session_and_the_prompt_of_work_that_failed(capl
         await script.idle(session)
         await script.expect_nothing()
     assert [record.getMessage() for record in caplog.records] == [
-        f"the prompt() of session {session}, message {message_id}, failed"
+        f"the prompt() of session {session!r}, message {message_id!r}, failed"
     ]
 
 
@@ -490,7 +493,7 @@ async def test_work_that_does_not_end_after_it_was_cancelled_is_named_in_the_log
             release.set()
             assert (await script.idle(stubborn))["stopReason"] == "cancelled"
     (record,) = caplog.records
-    assert f"session {stubborn}, message" in record.getMessage()
+    assert f"session {stubborn!r}, message" in record.getMessage()
     assert "has not ended 0.1 s after it was cancelled: does it swallow CancelledError?" in record.getMessage()
 
 

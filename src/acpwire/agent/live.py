@@ -176,5 +176,5 @@ def _post(outgoing: Outgoing, update: v2.SessionUpdate) -> None:
         except (ConnectionClosed, UsageError):
             raise
         except Exception:  # noqa: BLE001  # it is logged, and a client that is not told would wait for ever
-            _log.exception("the trace of session %s cannot be sent; a state goes without", outgoing.session_id)
+            _log.exception("the trace of session %r cannot be sent; a state goes without", outgoing.session_id)
             Context().run(outgoing.post, update)

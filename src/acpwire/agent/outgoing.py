@@ -94,7 +94,7 @@ class Outgoing:
                 "asyncio.run_coroutine_threadsafe(..., session.loop)"
             )
         if self._closed or (begins and self.closing):
-            raise UsageError(f"session {self.session_id}: {self._closed or self.closing}")
+            raise UsageError(f"session {self.session_id!r}: {self._closed or self.closing}")
 
     def post(self, update: v2.SessionUpdate, *, is_own: bool = True) -> bool:
         """Send an update without waiting; `is_own`: not what a client said, which goes back as it came.
@@ -176,7 +176,7 @@ class Outgoing:
             try:
                 self._tee(update)
             except Exception:  # noqa: BLE001  # it is logged, and whoever sends has nothing to do with it
-                _log.exception("what looks on at the updates of session %s failed", self.session_id)
+                _log.exception("what looks on at the updates of session %r failed", self.session_id)
 
     def _put(self, update: v2.SessionUpdate) -> bool:
         is_full = self.peer.post(_UPDATE, v2.UpdateSessionNotification(session_id=self.session_id, update=update))

@@ -437,7 +437,7 @@ class _Server:
 
         def insert() -> v2.PromptResponse:
             prompt.message_id = live.insert(prompt.content, request.meta)
-            work = Work(live.works, f"prompt() of session {live.id}, message {prompt.message_id},")
+            work = Work(live.works, f"prompt() of session {live.id!r}, message {prompt.message_id!r},")
 
             async def do() -> str | None:
                 try:

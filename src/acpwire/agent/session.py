@@ -315,7 +315,7 @@ class AgentSession:
         self._outgoing.check(begins=True)
         child_id = session_id or new_id("sess")
         if self._live.is_taken(child_id):
-            raise UsageError(f"SA-01: there is a session {child_id} on this connection already")
+            raise UsageError(f"SA-01: there is a session {child_id!r} on this connection already")
         if can_cancel:
             fields["capabilities"] = v2.SubagentSessionCapabilities(cancel=v2.SessionCancelCapabilities())
         self._outgoing.post(v2.SubagentUpdate(session_id=child_id, title=title, cwd=cwd or UNSET, **fields))

@@ -54,7 +54,7 @@ class Work:
         self.blocked = 0
         self.ended = asyncio.Event()
         self.works = works
-        self.name = name or f"foreground work of session {works.session_id}"
+        self.name = name or f"foreground work of session {works.session_id!r}"
         """What it is called in the log."""
         self.alarm: asyncio.TimerHandle | None = None
         """Says in the log that it does not end, some time after it was cancelled."""
