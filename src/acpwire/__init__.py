@@ -82,8 +82,9 @@ if TYPE_CHECKING:
         VersionMismatch,
     )
     from .limits import Limits
-    from .proxy import relay
-    from .transcript import Transcript
+    from .proxy import RelayEnd, relay
+    from .streams import Stream
+    from .transcript import Change, Terminal, ToolCall, Transcript
     from .transports import Transport, pair, spawn_process, stdio
     from .wire import LineBuffer, encode, route
 
@@ -118,8 +119,9 @@ _NAMES = {
         "VersionMismatch",
     ),
     "limits": ("Limits",),
-    "proxy": ("relay",),
-    "transcript": ("Transcript",),
+    "proxy": ("RelayEnd", "relay"),
+    "streams": ("Stream",),
+    "transcript": ("Change", "Terminal", "ToolCall", "Transcript"),
     "transports": ("Transport", "pair", "spawn_process", "stdio"),
     "wire": ("LineBuffer", "encode", "route"),
 }
@@ -149,6 +151,7 @@ __all__ = [
     "AgentConnection",
     "AgentSession",
     "AuthRequired",
+    "Change",
     "Client",
     "ClientSession",
     "CompactionWriter",
@@ -164,11 +167,15 @@ __all__ = [
     "Prompt",
     "Record",
     "Recorder",
+    "RelayEnd",
     "RequestError",
     "SessionMessageWriter",
     "SessionNotFound",
+    "Stream",
     "StreamOverflow",
+    "Terminal",
     "TerminalWriter",
+    "ToolCall",
     "ToolCallWriter",
     "Transcript",
     "Transport",

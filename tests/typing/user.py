@@ -362,6 +362,23 @@ async def by_the_facade_alone(agent: Agent, schema: v2.ElicitationSchema) -> Non
     print(acpwire.tesing)  # error: no such module
 
 
+async def with_its_types(
+    connection: acpwire.AgentConnection, session: acpwire.ClientSession, agent: acpwire.Transport
+) -> None:
+    """What one annotates with has its name there, too."""
+
+    def show(change: acpwire.Change) -> None:
+        reveal_type(change.what)  # reveals: Literal["created", "appended", "replaced", "removed"]
+
+    assert_type(acpwire.Transcript(observer=show).tool_calls, Mapping[str, acpwire.ToolCall])
+    assert_type(session.transcript.terminals, Mapping[str, acpwire.Terminal])
+    updates: acpwire.Stream[v2.SessionUpdate] = session.stream()
+    del updates
+    end: acpwire.RelayEnd = await acpwire.relay(acpwire.stdio(), agent)
+    reveal_type(end.cause)  # reveals: ConnectionClosed
+    reveal_type(await connection.wait_closed())  # reveals: ConnectionClosed
+
+
 # --- lines ------------------------------------------------------------------------------------------------------------
 
 
