@@ -38,20 +38,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import agent as agent
-    from . import capture as capture
-    from . import client as client
-    from . import errors as errors
-    from . import examples as examples
+    # Other modules are known by what is imported from them; to name a package here would hide the modules in it.
     from . import forms as forms
-    from . import limits as limits
-    from . import proxy as proxy
     from . import testing as testing
     from . import trace as trace
-    from . import transcript as transcript
-    from . import transports as transports
     from . import v2 as v2
-    from . import wire as wire
     from .agent import (
         Agent,
         AgentSession,

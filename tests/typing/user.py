@@ -13,6 +13,7 @@ from typing import Any, TypeVar, assert_never, assert_type, reveal_type
 import msgspec
 
 import acpwire
+import acpwire.transcript.snapshot
 from acpwire import Agent, AgentSession, Transcript, UserPrompt, v2
 from acpwire.v2 import AgentMessageChunk, ContentBlock, TextContent, ToolCallStatus, UnknownVariant
 from acpwire.wire import Message
@@ -359,7 +360,9 @@ async def by_the_facade_alone(agent: Agent, schema: v2.ElicitationSchema) -> Non
     reveal_type(acpwire.forms.defaults(schema))  # reveals: dict[str, Any]
     async with acpwire.testing.connect(agent) as connection:
         reveal_type(connection)  # reveals: AgentConnection
+    reveal_type(acpwire.capture.Recorder("f"))  # reveals: Recorder
     print(acpwire.tesing)  # error: no such module
+    print(acpwire.transcript.snapshot.Snapshot)
 
 
 async def with_its_types(
