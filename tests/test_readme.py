@@ -106,12 +106,23 @@ def test_a_tool_that_asks_runs_as_printed_and_does_as_its_comment_says(tmp_path:
     assert told == ["['pending', 'in_progress', 'completed']", "['pending', 'failed']"]
 
 
-def test_an_agent_and_a_client_in_one_process_run_as_printed(tmp_path: Path) -> None:
+TOGETHER = [block for block in INSIDE if "testing.connect(" in block]
+
+
+@pytest.mark.parametrize("block", TOGETHER, ids=["an agent", "a scripted agent"])
+def test_an_agent_and_a_client_in_one_process_run_as_printed(block: str, tmp_path: Path) -> None:
     """After nothing but the program that the agent comes from."""
-    (block,) = [block for block in INSIDE if "testing.connect(" in block]
     defined = AGENT.replace("acpwire.run_agent(Echo())", "")
     assert defined != AGENT
     run(defined, coroutine(block), "import asyncio\nasyncio.run(run())", cwd=tmp_path)
+
+
+def test_steps_of_a_scripted_agent_are_messages_and_one_message_comes_in_pieces_as_is_said(tmp_path: Path) -> None:
+    (written,) = re.findall(r"`(ScriptedAgent\(\[lambda .*\))`", README)
+    (block,) = [block for block in TOGETHER if "ScriptedAgent(" in block]
+    given = re.sub(r"ScriptedAgent\(.*\](?=\))", written[:-1], block).partition("    assert")[0]
+    asked = '    print((await session.ask("x")).text, len(session.transcript.messages))\n'
+    assert run(IMPORTS, coroutine(given + asked), "asyncio.run(run())", cwd=tmp_path) == "ab 2\n"
 
 
 RELAYS = """
@@ -186,7 +197,10 @@ def test_the_two_commands_stand_on_the_first_screen() -> None:
 
 def test_the_sentences_name_what_there_is() -> None:
     assert "on_stderr" in inspect.signature(acpwire.spawn_agent).parameters
-    assert {"stderr_tail"} <= set(dir(acpwire.AgentConnection))
+    assert {"stderr_tail", "wait_closed"} <= set(dir(acpwire.AgentConnection))
+    assert "`limits=acpwire.Limits(first_answer=10)`" in README
+    assert acpwire.Limits(first_answer=10).first_answer == 10
+    assert acpwire.Limits().first_answer is None
     for kind in (acpwire.UserPrompt, acpwire.Prompt, acpwire.Turn):
         assert re.search(r"^ +usage: ", inspect.getdoc(kind) or "", re.MULTILINE)
     assert {"used", "size"} <= set(inspect.signature(acpwire.AgentSession.usage).parameters)

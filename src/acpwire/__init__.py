@@ -38,18 +38,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import agent as agent
-    from . import capture as capture
-    from . import client as client
-    from . import errors as errors
-    from . import examples as examples
+    # Other modules are known by what is imported from them; to name a package here would hide the modules in it.
     from . import forms as forms
-    from . import limits as limits
-    from . import proxy as proxy
     from . import testing as testing
     from . import trace as trace
-    from . import transcript as transcript
-    from . import transports as transports
     from . import v2 as v2
     from .agent import (
         Agent,
@@ -81,8 +73,9 @@ if TYPE_CHECKING:
         VersionMismatch,
     )
     from .limits import Limits
-    from .proxy import relay
-    from .transcript import Transcript
+    from .proxy import RelayEnd, relay
+    from .streams import Stream
+    from .transcript import Change, Terminal, ToolCall, Transcript
     from .transports import Transport, pair, spawn_process, stdio
     from .wire import LineBuffer, encode, route  # named as a module, it would hide wire.v2 from pyright
 
@@ -117,8 +110,9 @@ _NAMES = {
         "VersionMismatch",
     ),
     "limits": ("Limits",),
-    "proxy": ("relay",),
-    "transcript": ("Transcript",),
+    "proxy": ("RelayEnd", "relay"),
+    "streams": ("Stream",),
+    "transcript": ("Change", "Terminal", "ToolCall", "Transcript"),
     "transports": ("Transport", "pair", "spawn_process", "stdio"),
     "wire": ("LineBuffer", "encode", "route"),
 }
@@ -148,6 +142,7 @@ __all__ = [
     "AgentConnection",
     "AgentSession",
     "AuthRequired",
+    "Change",
     "Client",
     "ClientSession",
     "CompactionWriter",
@@ -163,11 +158,15 @@ __all__ = [
     "Prompt",
     "Record",
     "Recorder",
+    "RelayEnd",
     "RequestError",
     "SessionMessageWriter",
     "SessionNotFound",
+    "Stream",
     "StreamOverflow",
+    "Terminal",
     "TerminalWriter",
+    "ToolCall",
     "ToolCallWriter",
     "Transcript",
     "Transport",

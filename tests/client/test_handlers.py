@@ -16,6 +16,7 @@ from acpwire import testing, v2
 from acpwire.client import Client
 from acpwire.client.handlers import check_client
 from acpwire.errors import ConnectionClosed, RequestError, UsageError
+from tests.client.script import connected, settled
 from tests.transports.loops import PROGRAMS, on_each_loop
 
 
@@ -32,6 +33,27 @@ def test_what_is_not_overridden_is_cautious_when_it_is_called_too() -> None:
         assert client.capabilities() == v2.ClientCapabilities()
 
     asyncio.run(run())
+
+
+@on_each_loop
+async def test_whoever_waits_for_the_end_of_a_connection_hears_what_the_client_is_told() -> None:
+    causes: list[ConnectionClosed] = []
+
+    class Closed(Client):
+        def closed(self, cause: ConnectionClosed) -> None:
+            causes.append(cause)
+
+    async with connected(Closed()) as (script, agent):
+        impatient, patient = (asyncio.ensure_future(agent.wait_closed()) for _ in range(2))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(impatient, 0)
+        await settled(script)
+        assert not patient.done()
+        assert agent.closed is None
+        await agent.close()
+        cause = await asyncio.wait_for(patient, 10)
+        assert cause.message == (await asyncio.wait_for(agent.wait_closed(), 10)).message
+    assert [told.message for told in causes] == [cause.message]
 
 
 # --- what is refused when somebody connects ---------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, assert_never, assert_type, reveal_type
 import msgspec
 
 import acpwire
+import acpwire.transcript.snapshot
 from acpwire import Agent, AgentSession, Transcript, UserPrompt, v2
 from acpwire.v2 import AgentMessageChunk, ContentBlock, TextContent, ToolCallStatus, UnknownVariant
 from acpwire.wire import Message
@@ -359,7 +360,26 @@ async def by_the_facade_alone(agent: Agent, schema: v2.ElicitationSchema) -> Non
     reveal_type(acpwire.forms.defaults(schema))  # reveals: dict[str, Any]
     async with acpwire.testing.connect(agent) as connection:
         reveal_type(connection)  # reveals: AgentConnection
+    reveal_type(acpwire.capture.Recorder("f"))  # reveals: Recorder
     print(acpwire.tesing)  # error: no such module
+    print(acpwire.transcript.snapshot.Snapshot)
+
+
+async def with_its_types(
+    connection: acpwire.AgentConnection, session: acpwire.ClientSession, agent: acpwire.Transport
+) -> None:
+    """What one annotates with has its name there, too."""
+
+    def show(change: acpwire.Change) -> None:
+        reveal_type(change.what)  # reveals: Literal["created", "appended", "replaced", "removed"]
+
+    assert_type(acpwire.Transcript(observer=show).tool_calls, Mapping[str, acpwire.ToolCall])
+    assert_type(session.transcript.terminals, Mapping[str, acpwire.Terminal])
+    updates: acpwire.Stream[v2.SessionUpdate] = session.stream()
+    del updates
+    end: acpwire.RelayEnd = await acpwire.relay(acpwire.stdio(), agent)
+    reveal_type(end.cause)  # reveals: ConnectionClosed
+    reveal_type(await connection.wait_closed())  # reveals: ConnectionClosed
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------

@@ -185,6 +185,10 @@ class AgentConnection:
         """Why the connection is closed; None while it is open."""
         return self.peer.closed
 
+    async def wait_closed(self) -> ConnectionClosed:
+        """Wait until the connection is closed and all handlers have ended, and return why. Safe to cancel."""
+        return await self.peer.wait_closed()
+
     @property
     def stderr_tail(self) -> bytes:
         """The end of what the agent wrote to stderr; empty where it is no process of ours."""
