@@ -1398,6 +1398,39 @@ async def test_a_lost_connection_ends_the_streams_of_all_sessions() -> None:
         assert list(session.agent.sessions) == ["s", "other", "child"], "their transcripts can still be read"
 
 
+@pytest.mark.parametrize("last", [RUNNING, IDLE])
+@on_each_loop
+async def test_what_an_agent_does_that_is_gone_is_not_known(last: Any) -> None:
+    """ST-12: nor is it idle for that; what was known last can still be told."""
+    async with session_of() as (script, session):
+        await script.told(chunk("a"), last)
+        await settled(script)
+        assert repr(session) == f"<ClientSession s {'busy' if last is RUNNING else 'idle'}>"
+        await script.__aexit__(None, None, None)
+        await until(lambda: session.agent.closed is not None)
+        assert session.state == v2.StateUpdate(state="unknown")
+        assert session.is_busy is (last is RUNNING)
+        assert repr(session) == "<ClientSession s closed>"
+        with pytest.raises(ConnectionClosed):
+            await session.cancel()
+
+
+@on_each_loop
+async def test_a_session_shows_as_what_it_is() -> None:
+    """ST-10, ST-12, ST-14: not as idle where nobody has said so."""
+    async with connected() as (script, agent):
+        session = await while_(script.answered("session/resume", {}), agent.resume_session("s", cwd="/"))
+        shown = [repr(session)]
+        for state in ("running", "unknown", "idle", "_dreaming"):
+            await script.told({"sessionUpdate": "state_update", "state": state})
+            await settled(script)
+            shown.append(repr(session))
+        await while_(script.answered("session/close", {}), session.close())
+        shown.append(repr(session))
+    states = ("unknown", "busy", "unknown", "idle", "busy", "closed")
+    assert shown == [f"<ClientSession s {state}>" for state in states]
+
+
 @on_each_loop
 async def test_what_a_session_asks_for_may_be_cancelled_at_every_wait() -> None:
     """RC-01; afterwards it answers as ever."""

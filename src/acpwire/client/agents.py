@@ -126,7 +126,8 @@ class AgentConnection:
         info: what the agent says it is, a `v2.Implementation` (IN-02).
         capabilities: what it can do, a `v2.AgentCapabilities`; `supports` asks by a path.
         auth_methods: the ways to sign in that it has, for `login` and `terminal_login`.
-        sessions: all `ClientSession`s that are open, children included, by id.
+        sessions: all `ClientSession`s that are open, children included, by id; once the connection has ended, those
+            that were open then, for their transcripts.
         limits: the `Limits` of the connection.
         launched: how the agent was started: arguments, environment, unset names, directory; None if it was not here.
         peer: the connection itself, a `Peer`.

@@ -72,7 +72,8 @@ class ClientSession:
         agent: the `AgentConnection` that it belongs to.
         parent: the session of which it is a child; None if of none.
         children: its child sessions, by id.
-        state: what the agent said last of its work, a `v2.StateUpdate`; `is_busy` is the gist.
+        state: what the agent said last of its work, a `v2.StateUpdate`; "unknown" before it has, where it was resumed,
+            and once the connection has ended. `is_busy` is the gist.
         can_cancel: whether its work may be cancelled; false of some children (SA-06).
         kept: the transcript, or None; `transcript` raises instead.
     """
@@ -120,7 +121,13 @@ class ClientSession:
         self._is_set_up = state == "idle" or parent is not None  # else it is being resumed (PL-03)
 
     def __repr__(self) -> str:
-        return f"<ClientSession {self.id} {'busy' if self.is_busy else 'idle'}>"
+        if self._is_closed:
+            what = "closed"
+        elif isinstance(self.state, v2.StateUpdate) and self.state.state == "unknown":
+            what = "unknown"
+        else:
+            what = "busy" if self.is_busy else "idle"
+        return f"<ClientSession {self.id} {what}>"
 
     @property
     def transcript(self) -> Transcript:
@@ -147,7 +154,10 @@ class ClientSession:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the agent works in it; true also of a state that this version does not know (ST-14)."""
+        """Whether the agent works in it; true also of a state that this version does not know (ST-14).
+
+        While the state is "unknown" it is what was last known, and not confirmed (ST-12): after a crash, too.
+        """
         return self._turns.is_busy
 
     @property
@@ -427,6 +437,8 @@ class ClientSession:
         """Nothing comes any more; None: as the session was closed."""
         self._is_closed = True
         self._turns.fail(error or ConnectionClosed("the session was closed"))
+        if error is not None:  # nobody sees what the agent does, if it does anything
+            self.state = v2.StateUpdate(state="unknown")
         for feed in self._feeds:
             feed.end(None if error is None else error.again())
         self._sweep()
