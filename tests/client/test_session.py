@@ -587,6 +587,36 @@ async def test_a_fork_is_a_session_of_its_own() -> None:
         assert forked.transcript.text == "x"
 
 
+ABOUT: dict[str, Callable[[ClientSession], Any]] = {
+    "session/prompt": lambda session: session.prompt("x"),
+    "session/set_title": lambda session: session.set_title("x"),
+    "session/set_config_option": lambda session: session.set_config_option("x", "y"),
+    "tool_call/cancel": lambda session: session.cancel_tool_call("t"),
+    "session/resume": lambda session: session.agent.resume_session(session),
+    "session/fork": lambda session: session.agent.fork_session(session, cwd="/"),
+    "session/archive": lambda session: session.agent.archive_session(session),
+    "session/unarchive": lambda session: session.agent.unarchive_session(session),
+    "session/status": lambda session: session.agent.session_status(session),
+}
+
+
+@pytest.mark.parametrize("method", ABOUT)
+@on_each_loop
+async def test_a_session_that_is_not_found_is_named_though_the_agent_does_not(method: str) -> None:
+    """SS-28: what an error without data can only mean; not where it says that something else was not found."""
+    async with session_of(transcript=False) as (script, session):
+        with pytest.raises(SessionNotFound, match="gone") as raised:
+            await while_(script.refused(method, -32002, message="gone"), ABOUT[method](session))
+        assert raised.value.session_id == "s"
+        assert isinstance(raised.value.__cause__, RequestError)
+        with pytest.raises(RequestError) as other:
+            await while_(script.refused(method, -32002, uri="file:///a"), ABOUT[method](session))
+        assert not isinstance(other.value, SessionNotFound)
+        with pytest.raises(RequestError) as other:
+            await while_(script.refused(method, -32603), ABOUT[method](session))
+        assert not isinstance(other.value, SessionNotFound)
+
+
 @on_each_loop
 async def test_a_session_that_is_over_is_not_held() -> None:
     async with session_of() as (script, session):
