@@ -205,6 +205,35 @@ async def test_an_agent_may_refuse_to_be_initialized() -> None:
 
 
 @on_each_loop
+async def test_a_program_that_sends_back_what_it_is_sent_is_asked_whether_it_is_an_agent() -> None:
+    """As `cat` does: our own refusal of our own request comes back as its answer."""
+    left, right = pair()
+    async with Script(left) as script:
+
+        async def echo() -> None:
+            for _ in range(2):
+                await script.send((await script.receive()).rstrip())
+
+        async def enter() -> None:
+            async with acpwire.connect(right, limits=GRACE):
+                raise AssertionError
+
+        with pytest.raises(RequestError, match="is it an ACP agent") as raised:
+            await while_(echo(), enter())
+        assert raised.value.code == -32601
+
+
+@on_each_loop
+async def test_cat_is_no_agent() -> None:
+    async def enter() -> None:
+        async with acpwire.spawn_agent("cat", limits=GRACE):
+            raise AssertionError
+
+    with pytest.raises(RequestError, match="is it an ACP agent"):
+        await enter()
+
+
+@on_each_loop
 async def test_an_end_without_an_answer_is_a_closed_connection_with_the_first_line_of_what_is_no_agent() -> None:
     """IN-04: the first, not the last."""
     _, error = await shake(ends=True)

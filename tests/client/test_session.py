@@ -587,6 +587,36 @@ async def test_a_fork_is_a_session_of_its_own() -> None:
         assert forked.transcript.text == "x"
 
 
+ABOUT: dict[str, Callable[[ClientSession], Any]] = {
+    "session/prompt": lambda session: session.prompt("x"),
+    "session/set_title": lambda session: session.set_title("x"),
+    "session/set_config_option": lambda session: session.set_config_option("x", "y"),
+    "tool_call/cancel": lambda session: session.cancel_tool_call("t"),
+    "session/resume": lambda session: session.agent.resume_session(session),
+    "session/fork": lambda session: session.agent.fork_session(session, cwd="/"),
+    "session/archive": lambda session: session.agent.archive_session(session),
+    "session/unarchive": lambda session: session.agent.unarchive_session(session),
+    "session/status": lambda session: session.agent.session_status(session),
+}
+
+
+@pytest.mark.parametrize("method", ABOUT)
+@on_each_loop
+async def test_a_session_that_is_not_found_is_named_though_the_agent_does_not(method: str) -> None:
+    """SS-28: what an error without data can only mean; not where it says that something else was not found."""
+    async with session_of(transcript=False) as (script, session):
+        with pytest.raises(SessionNotFound, match="gone") as raised:
+            await while_(script.refused(method, -32002, message="gone"), ABOUT[method](session))
+        assert raised.value.session_id == "s"
+        assert isinstance(raised.value.__cause__, RequestError)
+        with pytest.raises(RequestError) as other:
+            await while_(script.refused(method, -32002, uri="file:///a"), ABOUT[method](session))
+        assert not isinstance(other.value, SessionNotFound)
+        with pytest.raises(RequestError) as other:
+            await while_(script.refused(method, -32603), ABOUT[method](session))
+        assert not isinstance(other.value, SessionNotFound)
+
+
 @on_each_loop
 async def test_a_session_that_is_over_is_not_held() -> None:
     async with session_of() as (script, session):
@@ -1396,6 +1426,39 @@ async def test_a_lost_connection_ends_the_streams_of_all_sessions() -> None:
             errors.append(caught.value)
         assert len(set(map(id, errors))) == 3
         assert list(session.agent.sessions) == ["s", "other", "child"], "their transcripts can still be read"
+
+
+@pytest.mark.parametrize("last", [RUNNING, IDLE])
+@on_each_loop
+async def test_what_an_agent_does_that_is_gone_is_not_known(last: Any) -> None:
+    """ST-12: nor is it idle for that; what was known last can still be told."""
+    async with session_of() as (script, session):
+        await script.told(chunk("a"), last)
+        await settled(script)
+        assert repr(session) == f"<ClientSession s {'busy' if last is RUNNING else 'idle'}>"
+        await script.__aexit__(None, None, None)
+        await until(lambda: session.agent.closed is not None)
+        assert session.state == v2.StateUpdate(state="unknown")
+        assert session.is_busy is (last is RUNNING)
+        assert repr(session) == "<ClientSession s closed>"
+        with pytest.raises(ConnectionClosed):
+            await session.cancel()
+
+
+@on_each_loop
+async def test_a_session_shows_as_what_it_is() -> None:
+    """ST-10, ST-12, ST-14: not as idle where nobody has said so."""
+    async with connected() as (script, agent):
+        session = await while_(script.answered("session/resume", {}), agent.resume_session("s", cwd="/"))
+        shown = [repr(session)]
+        for state in ("running", "unknown", "idle", "_dreaming"):
+            await script.told({"sessionUpdate": "state_update", "state": state})
+            await settled(script)
+            shown.append(repr(session))
+        await while_(script.answered("session/close", {}), session.close())
+        shown.append(repr(session))
+    states = ("unknown", "busy", "unknown", "idle", "busy", "closed")
+    assert shown == [f"<ClientSession s {state}>" for state in states]
 
 
 @on_each_loop

@@ -154,7 +154,12 @@ REQUESTS: dict[str, list[Any]] = {
     "session/set_config_option": [{"sessionId": "s1", "configId": "model", "type": "id", "value": "large"}],
     "session/list": [{}, {"cursor": ""}] * 3,
     RESUME: [
-        {"sessionId": "s1", "cwd": "/project", "replayFrom": {"type": "start"}},
+        {
+            "sessionId": "s1",
+            "cwd": "/project",
+            "additionalDirectories": ["/more"],
+            "replayFrom": {"type": "start"},
+        },
         {"sessionId": "s1", "cwd": "/project", "replayFrom": {"type": "start"}},
         {"sessionId": "s2", "cwd": "/other"},
     ],
@@ -164,6 +169,7 @@ REQUESTS: dict[str, list[Any]] = {
     "_story/told": [{"seen": "Never mind"}],
 }
 """What an agent is asked, method by method."""
+LARGE = {**SELECT, "currentValue": "large"}
 CANCELLED = {"outcome": "cancelled"}
 MORE: dict[str, list[Any]] = {
     "session/prompt": prompts("s3", "stop its parts"),
@@ -255,7 +261,9 @@ def check_agent(report: Report, driven: Driven, record: list[Said]) -> None:
     report.expect("capabilities", agent.capabilities, answer.capabilities)
     report.expect("auth_methods", agent.auth_methods, answer.auth_methods)
     report.expect(
-        "set up", driven.setup, (decoded(v2.AvailableCommand, COMMANDS[:1]), decoded(v2.SessionConfigOption, [SELECT]))
+        "set up",
+        tuple(map(list, driven.setup)),
+        (decoded(v2.AvailableCommand, COMMANDS[:1]), decoded(v2.SessionConfigOption, [SELECT])),
     )
     report.expect("stderr", agent.stderr_tail, b"")
     for refused in came_to(record, "refused"):
@@ -357,7 +365,7 @@ def check_folded(report: Report, driven: Driven, record: list[Said]) -> None:
     before, again, afresh = record[:first], record[first:second], record[second:]
     state = [one for one in updates_of(again, "s1") if isinstance(one, v2.StateUpdate)]
     live = list(told_by(before, "s1"))
-    report.expect("live", driven.kept["live"], folded(live))
+    report.expect("live", driven.kept["live"], folded([*live, *answered(configOptions=[LARGE])]))
     report.expect("again", driven.kept["again"], folded([*live, *state]))
     end = next(place for place, (what, _) in enumerate(afresh) if what == "session/prompt")
     report.expect("afresh", driven.kept["afresh"], folded(told_by(afresh[:end], "s1")))
@@ -365,12 +373,19 @@ def check_folded(report: Report, driven: Driven, record: list[Said]) -> None:
     report.expect("afresh and live", driven.kept["afresh"], folded([*history, *state]))
     report.expect("child", driven.kept["child"], folded(updates_of(record, CHILD)))
     closed = next(place for place, (what, value) in enumerate(record) if what == RESUME and value["sessionId"] == "s2")
-    report.expect("many", driven.kept["many"], folded(updates_of(record[:closed], "s2")))
+    setup = answered(availableCommands=COMMANDS[:1], configOptions=[SELECT])
+    report.expect("many", driven.kept["many"], folded([*setup, *updates_of(record[:closed], "s2")]))
     texts = [one.text for one in driven.kept["many"].timeline if isinstance(one, Message) and one.id == "many"]
     report.expect("many.text", texts, ["".join(f"{number} " for number in range(MANY))])
     cut = [one.text for one in driven.kept["live"].timeline if isinstance(one, Message) and one.id == "cut"]
     report.expect("cut.text", cut, [f"one 🙂 whole and {LONE} half"])
     report.expect("commands", len(driven.commands), len(COMMANDS))  # the answer was older (SU-12)
+
+
+def answered(**members: Any) -> list[v2.SessionUpdate]:
+    """What an answer says of a session, as the updates that say the same (CO-06, SS-08)."""
+    tags = {"availableCommands": "available_commands_update", "configOptions": "config_option_update"}
+    return [typed({"sessionUpdate": tags[name], name: value}) for name, value in members.items()]
 
 
 def told_by(record: Iterable[Said], session: str) -> Iterator[v2.SessionUpdate]:

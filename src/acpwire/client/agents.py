@@ -21,19 +21,19 @@ from acpwire import v2
 from acpwire.capabilities import supports
 from acpwire.capture import Recorder
 from acpwire.connection import Answered, Connection, Counters, Ignored, Tap
-from acpwire.errors import ConnectionClosed, DecodeError, UsageError, VersionMismatch
+from acpwire.errors import ConnectionClosed, DecodeError, RequestError, UsageError, VersionMismatch
 from acpwire.limits import Limits
 from acpwire.peer import Handler, Peer
 from acpwire.transcript import Change, Snapshot, Transcript
 from acpwire.transports import ProcessTransport, Transport, spawn_process
-from acpwire.wire.frames import Malformed, Method, Methods, RequestId
+from acpwire.wire.frames import Malformed, Method, Methods, Request, RequestId
 
 from .answers import Answers
 from .early import Early
 from .entering import entered
 from .flow import Callbacks, Gate
 from .handlers import Client, check_client, name_of, overrides
-from .session import ClientSession, not_found_is_fine
+from .session import ClientSession, about_session, not_found_is_fine
 
 __all__ = ["AgentConnection", "connect", "spawn_agent"]
 
@@ -126,7 +126,8 @@ class AgentConnection:
         info: what the agent says it is, a `v2.Implementation` (IN-02).
         capabilities: what it can do, a `v2.AgentCapabilities`; `supports` asks by a path.
         auth_methods: the ways to sign in that it has, for `login` and `terminal_login`.
-        sessions: all `ClientSession`s that are open, children included, by id.
+        sessions: all `ClientSession`s that are open, children included, by id; once the connection has ended, those
+            that were open then, for their transcripts.
         limits: the `Limits` of the connection.
         launched: how the agent was started: arguments, environment, unset names, directory; None if it was not here.
         peer: the connection itself, a `Peer`.
@@ -155,6 +156,7 @@ class AgentConnection:
         self._transport = transport
         self._keeps = transcript
         self._first_line = b""
+        self._is_echoed = False  # whether it was asked for the handshake that it was to answer
         self._is_initialized = False
         self._early = Early(limits)
         self._answers = Answers(client, self.sessions)
@@ -229,6 +231,11 @@ class AgentConnection:
                 exit_code=error.exit_code,
                 stderr_tail=error.stderr_tail or self.stderr_tail,
             ) from error
+        except RequestError as error:
+            if not self._is_echoed:
+                raise
+            text = f"it sends back what it is sent; is it an ACP agent? It answered: {error.message}"
+            raise RequestError(error.code, text, error.data) from error
         response = _checked(answer)
         self.info, self.capabilities = response.info, response.capabilities
         self.auth_methods = response.auth_methods
@@ -266,7 +273,8 @@ class AgentConnection:
         """Make a session from another one's history (UN-01); `setup` as for `new_session`."""
         self.need("session.fork")
         request = v2.ForkSessionRequest(session_id=_id_of(session), cwd=_absolute(cwd), **setup)
-        return await self._made(v2.SESSION_FORK, request)
+        with about_session(request.session_id):
+            return await self._made(v2.SESSION_FORK, request)
 
     async def resume_session(
         self,
@@ -327,7 +335,8 @@ class AgentConnection:
                 stack.enter_context(held.replaying())
             held.setting_up()
             try:
-                await self.peer.request(v2.SESSION_RESUME, request, arrived=arrived)
+                with about_session(session_id):
+                    await self.peer.request(v2.SESSION_RESUME, request, arrived=arrived)
             except BaseException:
                 if known is None:
                     self.forget(held)
@@ -365,18 +374,23 @@ class AgentConnection:
         """Archive a session; it is closed by that (UN-02)."""
         self.need("session.archive")
         session_id = self._root(session)
-        await self.peer.request(v2.SESSION_ARCHIVE, v2.ArchiveSessionRequest(session_id=session_id))
+        with about_session(session_id):
+            await self.peer.request(v2.SESSION_ARCHIVE, v2.ArchiveSessionRequest(session_id=session_id))
         self._gone(session_id)
 
     async def unarchive_session(self, session: ClientSession | v2.SessionInfo | str) -> None:
         """Take a session out of the archive; it is not resumed by that (UN-02)."""
         self.need("session.archive")
-        await self.peer.request(v2.SESSION_UNARCHIVE, v2.UnarchiveSessionRequest(session_id=_id_of(session)))
+        session_id = _id_of(session)
+        with about_session(session_id):
+            await self.peer.request(v2.SESSION_UNARCHIVE, v2.UnarchiveSessionRequest(session_id=session_id))
 
     async def session_status(self, session: ClientSession | v2.SessionInfo | str) -> v2.SessionStatusResponse:
         """What the agent knows of a session, which changes nothing (UN-03)."""
         self.need("session.status")
-        return await self.peer.request(v2.SESSION_STATUS, v2.SessionStatusRequest(session_id=_id_of(session)))
+        session_id = _id_of(session)
+        with about_session(session_id):
+            return await self.peer.request(v2.SESSION_STATUS, v2.SessionStatusRequest(session_id=session_id))
 
     # --- the rest -------------------------------------------------------------------------------------------------
 
@@ -523,8 +537,12 @@ class AgentConnection:
         return None
 
     def _observe(self, ignored: Ignored) -> None:
-        if not self._is_initialized and not self._first_line and isinstance(ignored.message, Malformed):
-            self._first_line = ignored.message.line
+        if self._is_initialized:
+            return
+        if isinstance(ignored.message, Malformed):
+            self._first_line = self._first_line or ignored.message.line
+        elif isinstance(ignored.message, Request) and ignored.message.method == v2.INITIALIZE.name:
+            self._is_echoed = True
 
     # --- beginning and end ----------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 import msgspec
 
@@ -17,14 +17,16 @@ from acpwire import v2
 from acpwire.errors import INVALID_PARAMS, NOT_FOUND, ConnectionClosed, RequestError, UsageError
 from acpwire.streams import Feed, Stream
 from acpwire.transcript import Snapshot, Terminal, ToolCall, Transcript
-from acpwire.wire.frames import Method
+from acpwire.wire.frames import ErrorObject, Method
 
 from .prompts import WORDS, End, Prompt, Turn, Turns, answer_of
 
 if TYPE_CHECKING:
     from .agents import AgentConnection
 
-__all__ = ["Block", "ClientSession", "not_found_is_fine"]
+__all__ = ["Block", "ClientSession", "about_session", "not_found_is_fine"]
+
+R = TypeVar("R")
 
 Block = str | v2.ContentBlock
 """A block of content; a plain string is text."""
@@ -64,15 +66,17 @@ _TOLD: Final = (v2.UserMessage, v2.UserMessageChunk, v2.AgentMessage, v2.AgentMe
 class ClientSession:
     """One session of an agent. Made by the connection's methods, and by the agent, for its children.
 
-    Everything here belongs to the event loop's thread. Methods that ask raise `RequestError` where the agent refuses,
-    `ConnectionClosed`, and `UsageError` for what the agent did not say it serves (IN-14).
+    Everything here belongs to the event loop's thread. Methods that ask raise `RequestError` where the agent refuses
+    (`SessionNotFound` where it does not know the session any more), `ConnectionClosed`, and `UsageError` for what the
+    agent did not say it serves (IN-14).
 
     Attributes:
         id: its id, for `resume_session` in a later connection.
         agent: the `AgentConnection` that it belongs to.
         parent: the session of which it is a child; None if of none.
         children: its child sessions, by id.
-        state: what the agent said last of its work, a `v2.StateUpdate`; `is_busy` is the gist.
+        state: what the agent said last of its work, a `v2.StateUpdate`; "unknown" before it has, where it was resumed,
+            and once the connection has ended. `is_busy` is the gist.
         can_cancel: whether its work may be cancelled; false of some children (SA-06).
         kept: the transcript, or None; `transcript` raises instead.
     """
@@ -120,7 +124,13 @@ class ClientSession:
         self._is_set_up = state == "idle" or parent is not None  # else it is being resumed (PL-03)
 
     def __repr__(self) -> str:
-        return f"<ClientSession {self.id} {'busy' if self.is_busy else 'idle'}>"
+        if self._is_closed:
+            what = "closed"
+        elif isinstance(self.state, v2.StateUpdate) and self.state.state == "unknown":
+            what = "unknown"
+        else:
+            what = "busy" if self.is_busy else "idle"
+        return f"<ClientSession {self.id} {what}>"
 
     @property
     def transcript(self) -> Transcript:
@@ -147,7 +157,10 @@ class ClientSession:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the agent works in it; true also of a state that this version does not know (ST-14)."""
+        """Whether the agent works in it; true also of a state that this version does not know (ST-14).
+
+        While the state is "unknown" it is what was last known, and not confirmed (ST-12): after a crash, too.
+        """
         return self._turns.is_busy
 
     @property
@@ -190,7 +203,7 @@ class ClientSession:
 
         try:
             request = v2.PromptRequest(session_id=self.id, prompt=blocks)
-            await self.agent.peer.request(v2.SESSION_PROMPT, request, arrived=accepted)
+            await self._request(v2.SESSION_PROMPT, request, accepted)
         except BaseException:
             self._turns.withdrawn(sent)
             feed.close()
@@ -258,7 +271,7 @@ class ClientSession:
         if self._is_closed and self.agent.closed is None:
             return
         with not_found_is_fine():
-            await self.agent.peer.request(v2.SESSION_CLOSE, v2.CloseSessionRequest(session_id=self.id))
+            await self._request(v2.SESSION_CLOSE, v2.CloseSessionRequest(session_id=self.id))
         self.end(None)
         self.agent.forget(self)
 
@@ -281,7 +294,7 @@ class ClientSession:
         def arrived(response: v2.SetSessionConfigOptionResponse) -> None:
             self._learn(v2.ConfigOptionUpdate(config_options=response.config_options))
 
-        response = await self.agent.peer.request(v2.SESSION_SET_CONFIG_OPTION, request, arrived=arrived)
+        response = await self._request(v2.SESSION_SET_CONFIG_OPTION, request, arrived)
         return response.config_options
 
     async def set_title(self, title: str) -> str:
@@ -289,7 +302,7 @@ class ClientSession:
         self._own("session/set_title")
         self.agent.need("session.title")
         request = v2.SetSessionTitleRequest(session_id=self.id, title=title)
-        return (await self.agent.peer.request(v2.SESSION_SET_TITLE, request)).title
+        return (await self._request(v2.SESSION_SET_TITLE, request)).title
 
     async def cancel_tool_call(self, tool_call_id: str) -> None:
         """Have one tool call stopped; its final status says that it has (TC-18, TC-19).
@@ -427,6 +440,8 @@ class ClientSession:
         """Nothing comes any more; None: as the session was closed."""
         self._is_closed = True
         self._turns.fail(error or ConnectionClosed("the session was closed"))
+        if error is not None:  # nobody sees what the agent does, if it does anything
+            self.state = v2.StateUpdate(state="unknown")
         for feed in self._feeds:
             feed.end(None if error is None else error.again())
         self._sweep()
@@ -477,7 +492,7 @@ class ClientSession:
         if entity is None:
             if self.kept is not None:
                 raise UsageError(f"{requirement}: the agent has not told of {name} in this session")
-            await self.agent.peer.request(method, request)
+            await self._request(method, request)
             return
         if _has_ended(entity) or name in self._stopping:
             return
@@ -485,12 +500,17 @@ class ClientSession:
             raise UsageError(f"{requirement}: the agent does not let {name} be cancelled")
         self._stopping.add(name)
         try:
-            await self.agent.peer.request(method, request)
+            await self._request(method, request)
         except BaseException as error:
             self._stopping.discard(name)
             if isinstance(error, RequestError) and error.code == INVALID_PARAMS and _has_ended(entity):
                 return
             raise
+
+    async def _request(self, method: Method[Any, R], request: Any, arrived: Callable[[R], object] | None = None) -> R:
+        """Ask the agent for something of this session."""
+        with about_session(self.id):
+            return await self.agent.peer.request(method, request, arrived=arrived)
 
     def _check(self, block: v2.ContentBlock) -> None:
         """Raise `UsageError` for a block that the agent did not say it takes (PL-04)."""
@@ -534,6 +554,19 @@ def _blocks(content: Iterable[Any]) -> list[v2.ContentBlock]:
 
 def _has_ended(entity: ToolCall | Terminal) -> bool:
     return entity.is_final if isinstance(entity, ToolCall) else entity.exit_status is not None
+
+
+@contextmanager
+def about_session(session_id: str) -> Generator[None]:
+    """Takes -32002 for a session that is not found, where it does not say what else it is (SS-28)."""
+    try:
+        yield
+    except RequestError as error:
+        if error.code != NOT_FOUND or error.data:
+            raise
+        raise RequestError.of(
+            ErrorObject(code=error.code, message=error.message, data={"sessionId": session_id})
+        ) from error
 
 
 @contextmanager
