@@ -32,6 +32,7 @@ from acpwire.compression import read_path
 from acpwire.wire.errors import DecodeError
 from acpwire.wire.lines import DEFAULT_LIMIT
 from tests import __file__ as tests_file
+from tests import fuzz
 
 CORPUS = Path(tests_file).parent / "corpus"
 HEADER = b'{"format":"acpwire-capture","version":1}\n'
@@ -210,7 +211,7 @@ def test_the_time_may_be_missing() -> None:
         (b'{"sender":"agent","base64":"secret!"}', "$.base64", "base64"),
         (b'["secret"]', "$", "object"),
         (b"secret", "$", "record"),
-        (b'{"x":' * 100_000, "$", "deep"),
+        (b'{"x":' * fuzz.DEEP[-1], "$", "deep"),
         (b'{"format":"acpwire-capture","version":2}', "$.version", "version 1"),
     ],
 )

@@ -20,6 +20,7 @@ from acpwire.transcript import Change, Entity, Subagent, Terminal, ToolCall, Tra
 from acpwire.transcript.fold import HANDLERS
 from acpwire.wire import DecodeError
 from acpwire.wire.values import WireStruct
+from tests import fuzz
 from tests.models import transcript as model
 from tests.transcript.judged import entity, whole
 from tests.transcript.streams import KINDS, interleavings, streams
@@ -390,6 +391,26 @@ def test_json_as_deep_as_a_decoder_takes_it_is_folded(depth: int) -> None:  # TC
         held, given = held[0], given[0]
         levels += 1
     assert levels == depth
+
+
+@pytest.mark.parametrize("depth", [600, 9_000, 100_000])
+@pytest.mark.parametrize(
+    "update",
+    [
+        b'{"sessionUpdate":"tool_call_update","toolCallId":"t","rawInput":%s}',
+        b'{"sessionUpdate":"plan_update","plan":{"type":"_later","planId":"p","x":%s}}',
+    ],
+    ids=["input", "plan"],
+)
+def test_what_a_decoder_takes_is_folded_and_saved_however_deep_it_is(update: bytes, depth: int) -> None:  # CP-17, PN-04
+    nested = b"[" * depth + rb'"\ud83d"' + b"]" * depth
+    try:
+        decoded: Any = v2.decode(v2.SessionUpdate, update % nested)
+    except DecodeError:
+        assert depth > 600
+    else:
+        assert not fuzz.is_too_deep(depth)
+        assert nested in b"".join(fold([decoded]).save())
 
 
 def test_the_cost_stays_unless_it_is_given_or_cleared() -> None:  # US-05, X13

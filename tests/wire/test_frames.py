@@ -359,11 +359,12 @@ def assert_refused(value: Any) -> None:
 @pytest.mark.parametrize("leaf", ["x", "\ud83d", NAN], ids=["text", "half", "NaN"])
 def test_our_own_values_may_be_nested_too_deep(depth: int, leaf: Any) -> None:
     """Either they are written, or an `EncodeError` says so; halves and NaN inside change nothing."""
+    is_too_deep = fuzz.is_too_deep(depth)
     value: Any = leaf
     for _ in range(depth):
         value = [value]
     for message in (Request(id=1, method="_x", params=value), Response(id=1, result={"a": value})):
-        if leaf is NAN or depth > 400:
+        if leaf is NAN or is_too_deep:
             assert_refused(message)
             continue
         try:
@@ -371,7 +372,7 @@ def test_our_own_values_may_be_nested_too_deep(depth: int, leaf: Any) -> None:
         except EncodeError:
             continue
         assert written.count(b"[") == depth
-    if leaf != "\ud83d" and depth > 400:
+    if leaf is NAN or (leaf == "x" and is_too_deep):
         assert_refused(v2.UserMessage(message_id="m", meta={"a": value}))
 
 
@@ -381,6 +382,8 @@ def test_a_value_that_contains_itself_is_refused() -> None:
     loop.append(loop)
     assert_refused(Request(id=1, method="_x", params=loop))
     assert_refused(Response(id=1, result=["\ud83d", loop]))
+    shared = ["\ud83d"]
+    assert encoded(Response(id=1, result=[shared, {"a": shared}]))
 
 
 # --- JSON: what is one -----------------------------------------------------------------------------------------------
@@ -728,6 +731,23 @@ def test_nesting_near_the_limit_decodes_or_is_malformed(depth: int) -> None:
                     assert cast("Any", decode(wire.encode(message))) is not None
                 except EncodeError:
                     assert depth > 300
+
+
+@pytest.mark.parametrize("depth", [500, 5000, 9000])
+def test_what_decodes_is_written_again(depth: int) -> None:
+    """S-SZ-03: what looks for NaN goes as deep as what reads; as a message, by its method, and alone."""
+    deep = "[" * depth + "1" + "]" * depth
+    line = update_line(f'{{"sessionUpdate":"tool_call_update","toolCallId":"c","rawInput":{deep}}}')
+    message = v2.decode_from_agent(line)
+    if fuzz.is_too_deep(depth):
+        assert isinstance(message, Malformed)
+        return
+    assert isinstance(message, Notification)
+    assert isinstance(message.params, v2.UpdateSessionNotification)
+    for written in (wire.encode(message), v2.SESSION_UPDATE.notification(message.params)):
+        assert deep.encode() in written
+        assert v2.decode_from_agent(written) == message
+    assert deep.encode() in v2.encode(message.params)
 
 
 # --- equal names: the last counts ------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any, Literal, cast
 
 from acpwire import v2
 from acpwire.wire import DecodeError
+from acpwire.wire.lenient import Decoding, Tables
 from acpwire.wire.values import WireStruct
 
 from .content import Output
@@ -166,10 +167,19 @@ def _terminal_update(store: Store, update: Any) -> None:
     store.changed(terminal, "replaced")
 
 
+class _Named(WireStruct, frozen=True):
+    """All that is read of a plan of an unknown kind, which may be nested deeper than the whole can be read."""
+
+    plan_id: str
+
+
+_UNREAD = Decoding(Tables({}, {}, {}, {}))
+
+
 def _plan_update(store: Store, update: Any) -> None:
     content = update.plan
     is_unknown = isinstance(content, v2.UnknownVariant)  # replaces all the same (PN-04)
-    plan_id: str = content.data["planId"] if is_unknown else content.plan_id
+    plan_id: str = _UNREAD.decode(_Named, content.raw).plan_id if is_unknown else content.plan_id
     plan = store.find("plan", plan_id, lambda: Plan(plan_id))
     plan.content = frozen(content)
     plan.meta = store.meta(update, plan.meta)

@@ -65,7 +65,7 @@ class FrozenVariant(UnknownVariant):
 
     @property
     def data(self) -> Any:
-        """The JSON value. Raises `ValueError` if `raw` is no JSON."""
+        """The JSON value. Raises what that of an `UnknownVariant` does."""
         return frozen(super().data)
 
     def __reduce__(self) -> tuple[type[FrozenVariant], tuple[str, bytes]]:

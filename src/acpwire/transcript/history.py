@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from acpwire.wire.surrogates import encode_escaped
-from acpwire.wire.values import CHECKS
+from acpwire.wire.values import checked
 
 from .content import Blocks
 from .entities import (
@@ -60,8 +60,7 @@ def updates(snapshot: Snapshot, schema: ModuleType) -> Iterator[Any]:
 
 def line(update: Any) -> bytes:
     """An update as one line of JSON, its LF included; a lone surrogate stays one. Raises `EncodeError` on NaN."""
-    CHECKS[type(update)](update)
-    return encode_escaped(update) + b"\n"
+    return checked(update, encode_escaped) + b"\n"
 
 
 def _given(members: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from . import surrogates
 from .errors import DecodeError, EncodeError
 from .lenient import Decoding, Tables, TagFirst, fault_of
 from .lines import OversizedLine
-from .values import CHECKS, MAY_HOLD_FLOATS, ONE_LINE, Buffer, WireStruct, encode_hook
+from .values import CHECKS, MAY_HOLD_FLOATS, ONE_LINE, Buffer, WireStruct, checked, encode_hook
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -203,9 +203,9 @@ class Method(Generic[P, R]):
                 lines[start:] = lines[start:].translate(ONE_LINE)  # JSON that is passed on as it came
         except BaseException as error:  # noqa: BLE001  # it is raised again, once there is no half of a line any more
             del lines[start:]
-            if not isinstance(error, UnicodeEncodeError):
+            if not isinstance(error, UnicodeEncodeError | RecursionError):
                 _refuse(error)
-            lines += self._head + _encode_halves(params).translate(ONE_LINE)
+            lines += self._head + checked(params, _encode_halves).translate(ONE_LINE)
         lines += b"}\n"
         return start
 
@@ -510,21 +510,21 @@ def encode_value(value: Any) -> bytes:
     try:
         CHECKS[type(value)](value)
         return _encode(value)
-    except UnicodeEncodeError:
-        return _encode_halves(value)
-    except (TypeError, ValueError, RecursionError) as error:
+    except (UnicodeEncodeError, RecursionError):
+        return checked(value, _encode_halves)
+    except (TypeError, ValueError) as error:
         _refuse(error)
 
 
 def _refuse(error: BaseException) -> NoReturn:
     """Raise what encoding raised as an `EncodeError`, unless it is none of its."""
-    if isinstance(error, EncodeError) or not isinstance(error, TypeError | ValueError | RecursionError):
+    if isinstance(error, EncodeError) or not isinstance(error, TypeError | ValueError):
         raise error
     raise EncodeError(str(error)) from error
 
 
 def _encode_halves(value: Any) -> bytes:
-    """JSON of a value with lone halves in its strings: they become U+FFFD, but an id is echoed as it came (ER-02)."""
+    """JSON of a value that may have lone halves: they become U+FFFD, but an id is echoed as it came (ER-02)."""
     message = cast("Request[Any] | None", value if isinstance(value, Request | Response | ErrorResponse) else None)
     try:
         if message is None or not isinstance(message.id, str) or message.id.isascii():

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import math
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias, cast
 
@@ -93,11 +91,11 @@ def encode_escaped(value: Any) -> bytes:
         halves.update(_HALF.findall(joined(text)))
         return _HALF.sub("\ufffd", joined(text))
 
-    used = set(_encoder.encode(_of_ours(noted, value)).decode())
+    used = set(_encoder.encode(_Rebuilding(noted, lambda raw: raw).of(value)).decode())
     free = (chr(code) for code in _STANDINS if chr(code) not in used)
     standins = dict(zip(sorted(halves), free, strict=False))
     table = str.maketrans(standins)
-    text = _encoder.encode(_of_ours(lambda text: joined(text).translate(table), value)).decode()
+    text = _encoder.encode(_Rebuilding(lambda text: joined(text).translate(table), lambda raw: raw).of(value)).decode()
     for half, standin in standins.items():
         text = text.replace(standin, f"\\u{ord(half):04x}")
     return text.encode()
@@ -105,46 +103,46 @@ def encode_escaped(value: Any) -> bytes:
 
 def replace(value: Any) -> Any:
     """A copy of a value in which every lone half is U+FFFD, as UTF-8 has no form for one."""
-    return _of_ours(lambda text: _HALF.sub("\ufffd", joined(text)), value)
+    return _Rebuilding(lambda text: _HALF.sub("\ufffd", joined(text)), lambda raw: raw).of(value)
 
 
-def _of_ours(text: Callable[[str], str], value: Any) -> Any:
-    """A value of our own with its strings replaced; it may hold itself, so it is walked as deep as calls may be."""
-    return _Rebuilding(text, lambda raw: raw, sys.getrecursionlimit()).of(value)
-
-
-_Unfilled: TypeAlias = tuple[dict[Any, Any] | list[Any], Iterable[Any], int]
-"""An empty dict or list, what is to be in it, and how deep it is nested."""
+_Unfilled: TypeAlias = tuple[dict[Any, Any] | list[Any] | None, Iterable[Any]]
+"""An empty dict or list and what is to be in it; None: all of that is filled."""
 
 
 class _Rebuilding:
     """Makes a value anew with all its strings, and the JSON that it holds, replaced."""
 
-    def __init__(self, text: Callable[[str], str], raw: Callable[[bytes], bytes], deepest: float = math.inf) -> None:
+    def __init__(self, text: Callable[[str], str], raw: Callable[[bytes], bytes]) -> None:
         self._text = text
         self._raw = raw
-        self._deepest = deepest
 
     def of(self, value: Any) -> Any:
-        """The value made anew. Raises `RecursionError` for one that is nested deeper than allowed.
+        """The value made anew. Raises `RecursionError` for one that holds itself.
 
         JSON may be nested as deep as msgspec lets it, which since Python 3.12 is deeper than Python's own calls may be,
         so it is walked without recursion; structs and dataclasses are nested no deeper than their types are.
         """
         made: list[Any] = []
-        todo: list[_Unfilled] = [(made, (value,), 0)]
+        todo: list[_Unfilled] = [(made, (value,))]
+        holders: set[int] = set()  # of what is being filled
         while todo:
-            into, held, depth = todo.pop()
-            if depth > self._deepest:
-                raise RecursionError("nested too deep, or in itself")
+            into, held = todo.pop()
+            if into is None:
+                holders.remove(id(held))
+                continue
+            if id(held) in holders:
+                raise RecursionError("the value holds itself")
+            holders.add(id(held))
+            todo.append((None, held))
             if isinstance(into, dict):
                 for key, item in cast("Mapping[Any, Any]", held).items():
-                    into[self._text(key) if isinstance(key, str) else key] = self._twin(item, todo, depth + 1)
+                    into[self._text(key) if isinstance(key, str) else key] = self._twin(item, todo)
             else:
-                into.extend([self._twin(item, todo, depth + 1) for item in held])
+                into.extend([self._twin(item, todo) for item in held])
         return made[0]
 
-    def _twin(self, value: Any, todo: list[_Unfilled], depth: int) -> Any:
+    def _twin(self, value: Any, todo: list[_Unfilled]) -> Any:
         """What stands for a value; a dict or list is empty, and is noted to be filled."""
         if isinstance(value, str):
             return self._text(value)
@@ -154,11 +152,11 @@ class _Rebuilding:
                 msgspec.structs.force_setattr(made, name, self.of(getattr(value, name)))
             return made
         if isinstance(value, Mapping):
-            members = cast("Mapping[object, Any]", value)
-            todo.append((members.with_members({}) if isinstance(members, OpenObject) else {}, members, depth))
-            return todo[-1][0]
+            members: dict[Any, Any] = value.with_members({}) if isinstance(value, OpenObject) else {}
+            todo.append((members, cast("dict[Any, Any]", value)))
+            return members
         if isinstance(value, list | tuple | set | frozenset):
-            todo.append(([], cast("Iterable[Any]", value), depth))
+            todo.append(([], cast("Iterable[Any]", value)))
             return todo[-1][0]
         if isinstance(value, UnknownVariant):
             return UnknownVariant(self._text(value.tag), self._raw(value.raw))

@@ -64,7 +64,10 @@ class UnknownVariant:
 
     @property
     def data(self) -> Any:
-        """The JSON value, as plain Python objects. Raises `ValueError` if `raw` is no JSON."""
+        """The JSON value, as plain Python objects.
+
+        Raises `ValueError` if `raw` is no JSON, `RecursionError` if it is nested deeper than `json` reads.
+        """
         try:
             return self._data
         except AttributeError:
@@ -215,6 +218,37 @@ It refuses NaN and Infinity, which JSON has no form for and msgspec would write 
 Returns True where the value is the usual one through and through, in which there is no place for a `Raw` with line
 breaks. Raises `EncodeError`. Not a function, as calling one more would be felt in encoding.
 """
+
+
+def check_deep(value: Any) -> None:
+    """The same for a value that is nested deeper than calls may be, and is known not to hold itself.
+
+    Since Python 3.12 msgspec, whose calls are C's, reads and writes such values. Raises `EncodeError`.
+    """
+    todo = [value]
+    while todo:
+        held = todo.pop()
+        if isinstance(held, Mapping):
+            todo.extend(cast("dict[Any, Any]", held).values())
+        elif isinstance(held, list | tuple | set | frozenset):
+            todo.extend(cast("Iterable[Any]", held))
+        elif isinstance(held, msgspec.Struct):
+            todo.extend(getattr(held, name) for name in held.__struct_fields__)
+        elif dataclasses.is_dataclass(held) and not isinstance(held, type):
+            todo.extend(getattr(held, field.name) for field in dataclasses.fields(held))
+        else:
+            CHECKS[type(held)](held)
+
+
+def checked(value: Any, encode: Callable[[Any], bytes]) -> bytes:
+    """What `encode` makes of a value that was looked at. Raises `EncodeError`, and what `encode` does."""
+    try:
+        CHECKS[type(value)](value)
+    except RecursionError:
+        encoded = encode(value)  # refuses what holds itself
+        check_deep(value)
+        return encoded
+    return encode(value)
 
 
 ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
