@@ -4,6 +4,7 @@
     v2            every type, method and decoder of the pinned draft
     errors        what is raised, by whose fault it is
     limits        every limit of a connection, with its default
+    failures      what a user's functions raise, in the log
     compression   files that end in .gz and .zst
     capture       recordings: writing them, reading them
     transcript    what a stream of updates adds up to
@@ -13,12 +14,12 @@
     transports    bytes from and to the other end: stdio, a process, memory
     proxy         what passes between a client and an agent, with a tap
     streams       what was delivered, waiting for its reader
-    failures      what a user's functions raise, in the log
     unread        answers that a peer does not read
     peer          the pump: a connection over a transport, on an event loop
     capabilities  what a peer says it can do
     scope         cancelling what runs inside a context, and nothing around it
     forms         what a user fills in: defaults, and whether it fits
+    overriding    what users derive from a class, and whether it can be called
     agent         the Agent's end: sessions, prompts, writers
     client        the Client's end: starting agents, sessions, prompts
     testing       an agent and a client in one process, and either of them by a script

@@ -61,7 +61,10 @@ async def connect(agent: Agent, client: Client | None = None, **options: Any) ->
 class ScriptedAgent(Agent):
     """An agent that does what a script says, a list of steps for each prompt; what comes after them ends at once.
 
-    ScriptedAgent(["Hello"], [v2.PlanUpdate(...), RequestError(1, "no")])
+        ScriptedAgent(["Hello"], [v2.PlanUpdate(...), RequestError(1, "no")])
+
+    Each `str` is a message of its own, updates are sent, and errors raised. For anything else, such as a message in
+    pieces, a step is a function: `lambda session: session.agent_message().write("a", "b")`.
     """
 
     info = v2.Implementation(name="scripted", version="1")

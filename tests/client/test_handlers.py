@@ -205,7 +205,7 @@ def _nothing(name: str) -> Any:
 @pytest.mark.parametrize(
     ("members", "said"),
     [
-        ({"info": None}, "IN-02: Made.info is a NoneType; write info = v2.Implementation"),
+        ({"info": None}, "IN-02: Made has no `info`: say who it is; write info = v2.Implementation"),
         ({"info": "me"}, "IN-02: Made.info is a str"),
         ({"info": v2.Implementation(name="me", version=1)}, r"IN-02: Made.info: .* - at `\$.version`"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what is tested
         ({"elicits": "form"}, r'Made.elicits is a str: write a tuple, \("form",\)'),

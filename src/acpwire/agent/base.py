@@ -13,12 +13,13 @@ from typing import Any, Final, TypeVar, cast, get_type_hints
 
 from acpwire import v2
 from acpwire.errors import INVALID_PARAMS, RequestError, UsageError
+from acpwire.overriding import check_derived, check_info, check_overrides, check_words, overridden
 from acpwire.wire.frames import Kind, Method
 
 from .session import AgentSession
 
 if sys.version_info >= (3, 14):
-    import annotationlib
+    pass
 
 __all__ = ["Agent", "UserPrompt", "check_agent", "extension", "extensions_of", "overrides"]
 
@@ -32,6 +33,7 @@ ACCEPTED: Final[Mapping[str, str]] = {
 """What `accepts` names of content -> the member of the prompt capabilities that says so."""
 TRANSPORTS: Final = ("stdio", "http", "acp")
 FEATURES: Final = ("additional_directories", "system_prompt", "system_prompt.override")
+_ACCEPTABLE: Final = frozenset({*ACCEPTED, *FEATURES, *(f"mcp.{name}" for name in TRANSPORTS)})
 
 
 class UserPrompt:
@@ -266,10 +268,8 @@ class Agent:
         """Raise `UsageError` where what is served is half of something (IN-10, AU-01)."""
         if not overrides(self, "prompt"):
             raise UsageError(f"{type(self).__name__} has no `prompt`: write what it does with one")
-        _check_info(self)
-        for name, served in vars(Agent).items():
-            if inspect.isfunction(served) and overrides(self, name):
-                _check_override(f"{type(self).__name__}.{name}", served, inspect.getattr_static(type(self), name))
+        check_info(self)
+        check_overrides(Agent, self)
         for together in _TOGETHER:
             there = {name: overrides(self, name) for name in together}
             if len(set(there.values())) > 1:
@@ -281,17 +281,7 @@ class Agent:
         for method in self.auth_methods:
             for violation in v2.validate(method):  # AU-06
                 raise UsageError(f"{type(self).__name__}.auth_methods: {violation.message} ({violation.requirement})")
-        if isinstance(self.accepts, str):
-            raise UsageError(f'{type(self).__name__}.accepts is a str: write a tuple, ("{self.accepts}",)')
-        unknown = [
-            kind
-            for kind in self.accepts
-            if kind not in {*ACCEPTED, *FEATURES, *(f"mcp.{name}" for name in TRANSPORTS)} and not kind.startswith("_")
-        ]
-        if unknown:
-            raise UsageError(
-                f"{type(self).__name__}.accepts has {', '.join(unknown)}, which the protocol does not know"
-            )
+        check_words(self, "accepts", _ACCEPTABLE)
 
 
 _TOGETHER: Final = (
@@ -304,67 +294,13 @@ _TOGETHER: Final = (
 
 def check_agent(agent: object) -> None:
     """Raise `UsageError` for what is no agent, or one that is half of something."""
-    if isinstance(agent, type):
-        raise UsageError(f"{agent.__name__} is a class: give an object of it, {agent.__name__}()")
-    if not isinstance(agent, Agent):
-        raise UsageError(f"expected an object of a class that derives from acpwire.Agent, not {type(agent).__name__}")
-    agent.check_complete()
-
-
-def _check_info(agent: Agent) -> None:
-    """Raise `UsageError` for an agent that does not say who it is (IN-02)."""
-    owner, info = type(agent).__name__, getattr(agent, "info", None)
-    how = 'write info = v2.Implementation(name="...", version="...")'
-    if info is None:
-        raise UsageError(f"IN-02: {owner} has no `info`: say who it is; {how}")
-    if not isinstance(info, v2.Implementation):
-        raise UsageError(f"IN-02: {owner}.info is a {type(info).__name__}; {how}")
-    for violation in v2.validate(info):
-        raise UsageError(f"IN-02: {owner}.info: {violation.message} - at `{violation.path}`")
-
-
-def _check_override(name: str, served: Callable[..., Any], own: Any) -> None:
-    """Raise `UsageError` for an override that cannot be called, or be awaited, as the method that it overrides is.
-
-    What a decorator or the like has made of it is its own affair.
-    """
-    _, _, plain = name.rpartition(".")
-    is_async = inspect.iscoroutinefunction(served)
-    write = f"write `{'async def' if is_async else 'def'} {plain}(...)`"
-    if is_async and (inspect.isasyncgenfunction(own) or inspect.isgeneratorfunction(own)):
-        says = ", and say things by `session.agent_message()`" if plain == "prompt" else ""
-        raise UsageError(f"{name} has a `yield` in it: {write} without{says}")
-    if not inspect.isfunction(own) or own.__name__ != plain or hasattr(own, "__wrapped__"):
-        return
-    if is_async and not inspect.iscoroutinefunction(own) and not _is_annotated_awaitable(own):
-        raise UsageError(f"{name} is no coroutine function: {write}")
-    if not is_async and inspect.iscoroutinefunction(own):
-        raise UsageError(f"{name} is a coroutine function, and nobody awaits it: {write}")
-    wanted = _signature(served).parameters
-    named = [one for one, parameter in wanted.items() if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
-    try:
-        _signature(own).bind(*[None] * (len(wanted) - len(named)), **dict.fromkeys(named))
-    except TypeError as error:
-        raise UsageError(f"{name}: {error}: write `{plain}({', '.join(wanted)})`") from None
-
-
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """A function's signature. Names in its annotations that are not there at run time are no fault."""
-    if sys.version_info >= (3, 14):  # before, they are one when the function is defined, unless they are texts
-        return inspect.signature(function, annotation_format=annotationlib.Format.FORWARDREF)
-    return inspect.signature(function)
-
-
-def _is_annotated_awaitable(function: Callable[..., Any]) -> bool:
-    """Whether a function that is no coroutine function says that it returns something to wait for."""
-    annotation = _signature(function).return_annotation
-    returned = str(getattr(annotation, "__forward_arg__", annotation))
-    return "Awaitable" in returned or "Coroutine" in returned or "Future" in returned or "Task" in returned
+    check_derived(Agent, agent)
+    cast("Agent", agent).check_complete()
 
 
 def overrides(agent: Agent, name: str) -> bool:
     """Whether an agent has a method of its own."""
-    return getattr(type(agent), name, None) is not getattr(Agent, name, None)
+    return overridden(Agent, agent, name)
 
 
 # --- methods of one's own -----------------------------------------------------------------------------------------

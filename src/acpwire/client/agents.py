@@ -62,9 +62,10 @@ async def connect(
     `record` takes down every line of both directions; a path is opened for it (see `Recorder`). `transcript=False`
     keeps no transcripts. `extensions` are methods of one's own that the agent may call.
 
-    Raises `VersionMismatch` where the agent speaks another version, `DecodeError` where it answers something else than
-    its version says, `RequestError` where it refuses, and `ConnectionClosed` where it is gone, or no agent: the first
-    line that it wrote is in the message then (IN-04, S-PR-01).
+    Raises `UsageError` for a client whose callbacks cannot be called, `VersionMismatch` where the agent speaks another
+    version, `DecodeError` where it answers something else than its version says, `RequestError` where it refuses, and
+    `ConnectionClosed` where it is gone, or no agent: the first line that it wrote is in the message then (IN-04,
+    S-PR-01).
     """
     async with AsyncExitStack() as stack:
         tap: Tap | None = None
@@ -102,6 +103,8 @@ async def spawn_agent(
     cannot be started.
     """
     limits = limits or Limits()
+    if client is not None:
+        check_client(client)
     process = await spawn_process(*argv, env=env, unset=unset, cwd=cwd, limits=limits, on_stderr=on_stderr)
     try:
         async with connect(

@@ -14,7 +14,7 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any
 
-from acpwire.failures import log_failure
+from acpwire.failures import ENDS, log_failure
 from acpwire.streams import Gate as Source
 
 __all__ = ["Callbacks", "Gate"]
@@ -106,7 +106,9 @@ class Callbacks:
     def _outcome(self, call: Callable[[], Any]) -> Any:
         try:
             return call()
-        except Exception as error:  # noqa: BLE001  # whatever a user's function raises
+        except ENDS:
+            raise
+        except BaseException as error:  # noqa: BLE001  # whatever a user's function raises
             log_failure(self._source, error, "a callback of the client")
             return None
 
@@ -118,5 +120,7 @@ class Callbacks:
             if task is None or task.cancelling():
                 raise
             log_failure(self._source, error, "a callback of the client", "was cancelled from inside")
-        except Exception as error:  # noqa: BLE001  # whatever a user's function raises
+        except ENDS:
+            raise
+        except BaseException as error:  # noqa: BLE001  # whatever a user's function raises
             log_failure(self._source, error, "a callback of the client")

@@ -1,17 +1,17 @@
 """`Client`, to derive from: what an agent tells and asks, with cautious answers to what nobody overrides.
 
-Owns: the callbacks, their defaults, what they say about capabilities, and whether they can be called. Does not know:
-connections, or how an answer travels.
+Owns: the callbacks, their defaults, and what they say about capabilities. Does not know: connections, or how an answer
+travels.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from acpwire import v2
-from acpwire.errors import METHOD_NOT_FOUND, ConnectionClosed, RequestError, UsageError
+from acpwire.errors import METHOD_NOT_FOUND, ConnectionClosed, RequestError
+from acpwire.overriding import check_derived, check_info, check_overrides, check_words, overridden
 
 if TYPE_CHECKING:
     from acpwire.transcript import Change
@@ -24,7 +24,7 @@ Chosen: TypeAlias = "v2.PermissionOption | str | None"
 """The answer to a question of permission: an option that was offered, or its id; None: cancelled."""
 Filled: TypeAlias = "Mapping[str, Any] | v2.CreateElicitationResponse | None"
 """The answer to an elicitation: the values of the form, which accepts it; an action; None declines."""
-MODES: Final = ("form", "url")
+MODES: Final = frozenset({"form", "url"})
 
 
 class Client:
@@ -120,64 +120,15 @@ class Client:
 
 def overrides(client: Client, name: str) -> bool:
     """Whether a client has a callback of its own."""
-    return getattr(type(client), name, None) is not getattr(Client, name, None)
+    return overridden(Client, client, name)
 
 
 def check_client(client: object) -> None:
     """Raise `UsageError` for what is no client, or one whose callbacks cannot be called as those of `Client` are."""
-    if isinstance(client, type):
-        raise UsageError(f"{client.__name__} is a class: give an object of it, {client.__name__}()")
-    if not isinstance(client, Client):
-        raise UsageError(f"expected an object of a class that derives from acpwire.Client, not {type(client).__name__}")
-    _check_info(client)
-    owner, elicits = type(client).__name__, client.elicits
-    if isinstance(elicits, str):
-        raise UsageError(f'{owner}.elicits is a str: write a tuple, ("{elicits}",)')
-    unknown = [mode for mode in elicits if mode not in MODES and not mode.startswith("_")]
-    if unknown:
-        raise UsageError(f"{owner}.elicits has {', '.join(unknown)}, which the protocol does not know")
-    for name, given in vars(Client).items():
-        if inspect.isfunction(given) and overrides(client, name):
-            _check_override(name_of(client, name), given, inspect.getattr_static(type(client), name))
-
-
-def _check_info(client: Client) -> None:
-    """Raise `UsageError` for a client that does not say who it is (IN-02)."""
-    owner, info = type(client).__name__, getattr(client, "info", None)
-    if not isinstance(info, v2.Implementation):
-        how = 'write info = v2.Implementation(name="...", version="...")'
-        raise UsageError(f"IN-02: {owner}.info is a {type(info).__name__}; {how}")
-    for violation in v2.validate(info):
-        raise UsageError(f"IN-02: {owner}.info: {violation.message} - at `{violation.path}`")
-
-
-def _check_override(name: str, given: Callable[..., Any], own: Any) -> None:
-    """Raise `UsageError` for an override that cannot be called, or be awaited, as the callback that it overrides is.
-
-    What a decorator or the like has made of it is its own affair.
-    """
-    _, _, plain = name.rpartition(".")
-    is_async = inspect.iscoroutinefunction(given)
-    write = f"write `{'async def' if is_async else 'def'} {plain}(...)`"
-    if inspect.isasyncgenfunction(own) or inspect.isgeneratorfunction(own):
-        raise UsageError(f"{name} has a `yield` in it: {write} without")
-    if not inspect.isfunction(own) or own.__name__ != plain or hasattr(own, "__wrapped__"):
-        return
-    if is_async and not inspect.iscoroutinefunction(own) and not _may_be_awaited(own):
-        raise UsageError(f"{name} is no coroutine function: {write}")
-    if not is_async and inspect.iscoroutinefunction(own) and not _may_be_awaited(given):
-        raise UsageError(f"{name} is a coroutine function, and nobody awaits it: {write}")
-    wanted = inspect.signature(given).parameters
-    try:
-        inspect.signature(own).bind(*wanted)
-    except TypeError as error:
-        raise UsageError(f"{name}: {error}: write `{plain}({', '.join(wanted)})`") from None
-
-
-def _may_be_awaited(function: Callable[..., Any]) -> bool:
-    """Whether a function that is no coroutine function says that what it returns is, or may be, to be waited for."""
-    returned = str(function.__annotations__.get("return", ""))
-    return any(word in returned for word in ("Awaitable", "Coroutine", "Future", "Task"))
+    check_derived(Client, client)
+    check_info(client)
+    check_words(client, "elicits", MODES)
+    check_overrides(Client, client)
 
 
 def name_of(client: Client, name: str) -> str:
