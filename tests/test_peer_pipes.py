@@ -179,9 +179,9 @@ def test_a_line_over_the_limit_is_told_skipped_and_kept_nowhere(loop: list[str])
         agent.says(frame % (b"y" * (limit - bare)), listed(b"1"))
         before = agent.memory()
         for size in (limit + 1, 64 * MIB):
-            told = f"{size} bytes, over the limit of {limit} bytes a line - at `$`"
+            told = f"{size} bytes, over the limit of {limit} bytes a line (Limits.line) - at `$`"
             around = (listing(b"2"), frame % (b"y" * (size - bare)), listing(b"3"))
-            agent.says(b"\n".join(around), listed(b"2"), failed(b"null", -32700, told), listed(b"3"))
+            agent.says(b"\n".join(around), listed(b"2"), failed(b"1", -32600, told), listed(b"3"))
         assert agent.memory() < before + 8 * MIB
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import sys
@@ -268,8 +269,9 @@ async def test_what_a_child_has_written_is_read_after_its_exit_however_late() ->
 
 
 @on_each_loop
-async def test_the_whole_group_is_gone_within_the_grace() -> None:
-    """S-PR-03: both ignore the end of their stdin and SIGTERM."""
+async def test_the_whole_group_is_gone_within_the_grace(caplog: pytest.LogCaptureFixture) -> None:
+    """S-PR-03: both ignore the end of their stdin and SIGTERM; the log says which limit that was."""
+    caplog.set_level(logging.INFO, "acpwire")
     child = await spawn("stubborn", "stays", limits=SHORT)
     pids = list(map(int, (await line_of(child)).split()))
     begun = time.monotonic()
@@ -277,6 +279,9 @@ async def test_the_whole_group_is_gone_within_the_grace() -> None:
     await gone(*pids)
     assert 0.9 * SHORT.grace <= time.monotonic() - begun < SHORT.grace + 1
     assert child.exit_code == -signal.SIGKILL
+    sent, killed = [record.getMessage() for record in caplog.records]
+    assert sent.endswith("does not end by itself; it is sent SIGTERM")
+    assert killed.endswith("did not end within Limits.grace = 0.6 s; it is killed")
 
 
 TOLD = r"""

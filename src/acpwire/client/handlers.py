@@ -32,9 +32,9 @@ class Client:
 
     `request_permission`, `create_elicitation` and `mcp_message` answer requests: coroutine functions, each run in a
     task of its own. `update`, `elicitation_complete`, `child_session` and `auth_status` may be plain functions or
-    coroutine functions; those delay what follows on the connection, so they must not wait for anything that is still to
-    come: start a task for that. `closed` and `capabilities` are plain functions, as nobody awaits them. What a callback
-    raises is logged; a request is then answered with the cautious default.
+    coroutine functions; those delay what follows on the connection, so they must not wait for anything of that: start a
+    task for it. `closed` and `capabilities` are plain functions, as nobody awaits them. What a callback raises is
+    logged; a request is then answered with the cautious default.
 
     What cannot be called so, or has a `yield` in it, is refused with a `UsageError` when somebody connects, and so are
     an `info` or `elicits` that say nothing. What a decorator has made of a callback is its own affair.

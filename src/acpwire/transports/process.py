@@ -265,7 +265,7 @@ class ProcessTransport(DescriptorChannel):
                 await self._all_over()
         if not self._collected:
             told = "%s (process %d) did not end within Limits.grace = %s s; it is killed"
-            _log.warning(told, self._name, self.pid, self._grace)
+            _log.info(told, self._name, self.pid, self._grace)
             self._signal(signal.SIGKILL)
             async with _until(self._loop.time() + _COLLECT):
                 await self._exited.wait()
