@@ -15,9 +15,9 @@ __all__ = ["defaults", "problems"]
 
 def problems(schema: v2.ElicitationSchema, content: Mapping[str, Any]) -> list[str]:
     """What is wrong with the values of a form; values are not repeated, as they may be private."""
-    missing = [f"{name} is missing" for name in schema.required or () if name not in content]
+    missing = [f"{name!r} is missing" for name in schema.required or () if name not in content]
     misfits = [
-        f"{name} does not fit"
+        f"{name!r} does not fit"
         for name, wanted in schema.properties.items()
         if name in content and not _fits(wanted, content[name])
     ]
