@@ -77,7 +77,12 @@ FAULTS = tuple(
             "commands have no `type`, so that whoever reads them drops them, and commands of other types are none",
             rf"^(?:sent|came) \d+ available_commands_update\.|{FOLDED}\.commands\.|^commands: 0, not 3$",
         ),
-        (OFFICIAL, "SS-08", "the commands in the answers to setup requests are dropped", r"^set up\.0"),
+        (
+            OFFICIAL,
+            "SS-08",
+            "the commands in the answers to setup requests are dropped",
+            r"^set up\.0|^many\.commands: None",
+        ),
         (
             OFFICIAL,
             "US-04",
