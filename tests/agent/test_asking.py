@@ -341,7 +341,7 @@ async def test_only_what_the_user_accepted_is_accepted(answer: Any, accepted: bo
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ({}, "name is missing"),
+        ({}, "'name' is missing"),
         ({"name": ""}, "name"),
         ({"name": "long"}, "name"),
         ({"name": 5}, "name"),
